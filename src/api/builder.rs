@@ -209,11 +209,11 @@ impl Builder {
     /// in flight takes some 100 µs, to end and start its threads.
     ///
     /// If the time is up the engine goes on in the parent. In the child its threads are gone in the
-    /// middle of their operations: each push, each `start` and each wait for what was in flight is
-    /// then an error of kind [`Stopped`](crate::ErrorKind::Stopped) that says so. Other engines
-    /// work, and new ones can be made. An operation that stops or starts another engine, drops its
-    /// last handle, or forks itself waits for the fork: the two wait for each other until the time
-    /// is up. Zero is for engines that children do not use: a fork does not wait for them.
+    /// middle of their operations. Each push, each `start` and each wait for an operation in flight
+    /// is then an error of kind [`Stopped`](crate::ErrorKind::Stopped). Other engines work, and new
+    /// ones can be made. An operation that stops or starts another engine, drops its last handle,
+    /// or forks itself waits for the fork: the two wait for each other until the time is up. Zero
+    /// is for engines that children do not use: a fork does not wait for them.
     /// `std::process::Command` forks in this sense only where it cannot do without: for `pre_exec`,
     /// another user or group, or a `PATH` of the child's own. Forks of several threads come one
     /// after the other.
@@ -299,13 +299,13 @@ impl Builder {
     /// has run them for 5 µs without a pause; then they are shipped, so that it and the workers run
     /// them at once. A pause is twice as long as the closure takes.
     ///
-    /// What is learned is kept for each type of closure, that of an operator included: the mean of
-    /// 128 calls. The first four calls are measured, then one in about 400, and more where
-    /// something is unusual. So a type of which one call in 64 takes 50 µs is shipped after two to
-    /// some twenty of these have run inside their pushes. Boxed closures and function pointers are
-    /// one type, whatever they do, unless [`cost_key`](crate::OperationBuilder::cost_key) tells
-    /// them apart. A push that finds its variables busy also runs up to 32 short operations of
-    /// other pushes that are ready, and no more of them after 20 µs.
+    /// The mean of 128 calls is kept for each type of closure, that of an operator included. The
+    /// first four calls are measured, then one in about 400, and more where something is unusual.
+    /// So a type of which one call in 64 takes 50 µs is shipped after two to some twenty of these
+    /// have run inside their pushes. Boxed closures and function pointers are one type, whatever
+    /// they do, unless [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push
+    /// that finds its variables busy also runs up to 32 short operations of other pushes that are
+    /// ready, and no more of them after 20 µs.
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
     /// push: the closure would wait for ever. The naive engine runs operations inside their push in

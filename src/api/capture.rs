@@ -119,13 +119,13 @@ impl Capture {
     ///
     /// # Errors
     /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than 500 million operations, or more
-    /// than 8 million variables in one of a graph that uses GPUs;
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) or
-    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if one of their variables was
-    /// deleted, or made private to another graph, after they were recorded. If variables were made
-    /// private by [`make_private`](Capture::make_private), also
-    /// [`Stopped`](crate::ErrorKind::Stopped), [`ThreadRefused`](crate::ErrorKind::ThreadRefused)
-    /// and [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
+    /// than 8 million variables in one of a graph that uses GPUs.
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) if a variable was deleted after it
+    /// was recorded. [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if one was made private
+    /// to another graph after that. If variables were made private by
+    /// [`make_private`](Capture::make_private), also [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

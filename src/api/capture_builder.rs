@@ -4,7 +4,7 @@
 //! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`, `short`,
 //! `profiled`, `operator` and `async_operator`; it alone has `device_graph`. A method is changed in
 //! both files. It is `Send`: a thread may hand it to another. It borrows the recording of its
-//! capture, so nothing else uses that meanwhile. What it collects lies in a `Draft`
+//! capture, so nothing else uses that meanwhile. The collected request lies in a `Draft`
 //! (`src/engine/draft.rs`).
 
 use crate::device::Context;
@@ -134,8 +134,8 @@ impl CaptureBuilder<'_> {
     }
 
     /// Lets the operation become a part of a graph of the device's driver, with others that ask for
-    /// it. What runs on one device between two operations of the processor is then launched as a
-    /// whole.
+    /// it. The operations of one device between two operations of the processor are then launched
+    /// as a whole.
     ///
     /// Such a closure is called once, in the first replay, while its stream is captured: what it
     /// puts there is done in each replay, and what else it does is not done again. So it keeps to

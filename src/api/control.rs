@@ -215,10 +215,10 @@ impl Engine {
     /// still take some 100 ns more, for code that the processor has not run lately: the push at
     /// this place in the program, and the closure. Each other thread that is to push should call
     /// `prepare` as well. A worker that has gone to sleep meanwhile is woken by the push, which
-    /// takes some microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps);
-    /// and what [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned
-    /// from its first calls, unless [`expect_cost`](Engine::expect_cost) has said it. `prepare`
-    /// does not start an engine that was stopped: [`start`](Engine::start) does.
+    /// takes some microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps).
+    /// [`inline_below`](crate::Builder::inline_below) learns the cost of a closure from its first
+    /// calls, unless [`expect_cost`](Engine::expect_cost) has said it. `prepare` does not start an
+    /// engine that was stopped: [`start`](Engine::start) does.
     ///
     /// Worst case: the start of all threads.
     ///

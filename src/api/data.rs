@@ -29,10 +29,9 @@ use std::sync::Arc;
 /// with many it takes more. An asynchronous operation is compared while its closure is called; what
 /// it does later, and what other threads do for an operation, counts as outside.
 ///
-/// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two
-/// borrows that do not go together are an error of kind
-/// [`BorrowConflict`](ErrorKind::BorrowConflict), never a race and never a wait, wherever they are
-/// made.
+/// Besides, one atomic word counts the borrows, as a `RefCell` does without threads. Two borrows
+/// that do not go together are an error of kind [`BorrowConflict`](ErrorKind::BorrowConflict),
+/// never a race and never a wait.
 ///
 /// ```
 /// use seriatim::{Data, Engine};

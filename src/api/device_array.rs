@@ -1,6 +1,6 @@
-//! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
-//! it, and the rule for its address. Only an operation that runs on the array's own device and has
-//! declared its variable gets the address.
+//! The common part of `DeviceData` and `PinnedData`: a lease of memory, the facts that a copy needs
+//! of it, and the rule for its address. Only an operation that runs on the array's own device and
+//! has declared its variable gets the address.
 //!
 //! Used by `device_data.rs`, `pinned_data.rs` and `copy.rs`, on any thread; the addresses are asked
 //! for in closures, on the device's workers. There is no state here: a `Data` guards the lease.

@@ -59,11 +59,11 @@ impl<T: Plain> DeviceData<T> {
     /// Makes an array of zeros: pushes an operation that fills it.
     ///
     /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
-    /// was given back before. If memory has to be freed first that was kept, the call does not wait
-    /// for that, since the driver may wait for the device: the watcher of the device frees, and
-    /// operations that use the array are parked until it has its memory. If there is none even
-    /// then, the operation fails that fills the array, and what is behind it. The naive engine,
-    /// which has no watcher, frees here.
+    /// was given back before. If kept memory has to be freed first, the call does not wait for
+    /// that, since the driver may wait for the device. The watcher of the device frees it, and
+    /// operations that use the array are parked until the array has its memory. If there is none
+    /// even then, the operation fails that fills the array, and what is behind it. The naive
+    /// engine, which has no watcher, frees here.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory), if no memory can be freed for it; those of

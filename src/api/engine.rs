@@ -5,8 +5,8 @@
 //! engines in `src/api/builder.rs`, captures in `src/api/capture.rs`. Programs call them, on any
 //! thread.
 //!
-//! What all handles share is `Core` in `src/engine/core.rs`. Workers, watchers of devices and a
-//! thread that forks use it too. Graphs, parameters and arrays of devices hold the `Core` without a
+//! All handles share one `Core` (`src/engine/core.rs`). Workers, watchers of devices and a thread
+//! that forks use it too. Graphs, parameters and arrays of devices hold the `Core` without a
 //! handle: they do not keep the engine from ending. A deferred call frees the slots of deleted
 //! variables (`recycle_slots`), on any thread.
 
@@ -24,9 +24,9 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// A dependency engine: push functions, say which variables each reads and which it changes, and it
-/// runs them in parallel so that *two of which at least one changes a common variable run in the
-/// order in which they were pushed*.
+/// A dependency engine: push functions, and say which variables each reads and which it changes.
+/// The engine runs them in parallel and keeps one promise: *two functions, of which at least one
+/// changes a common variable, run in the order in which they were pushed*.
 ///
 /// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes
 /// from several threads get one total order, the same on every variable. When the last clone is
@@ -101,9 +101,9 @@ impl Engine {
     }
 
     /// Says what does not go as the settings asked, and was not worth an error: GPU workers that
-    /// were asked for in a build without GPUs, spinning workers that have no core of their own or
-    /// leave none to the caller, pins that the system refused, memory that it did not lock. Empty
-    /// if all is well.
+    /// were asked for in a build without GPUs. Spinning workers that have no core of their own, or
+    /// leave none to the caller. Pins that the system refused, and memory that it did not lock.
+    /// Empty if all is well.
     ///
     /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a
     /// first push.
@@ -200,9 +200,9 @@ impl Engine {
     }
 }
 
-// A panic leaves nothing of an engine half changed: panics of closures are caught before they reach
-// the engine, calls of the interface do not unwind, and what several threads share changes by
-// single atomic steps.
+// A panic leaves nothing of an engine half changed. Panics of closures are caught before they reach
+// the engine, and calls of the interface do not unwind. Shared state changes by single atomic
+// steps.
 impl UnwindSafe for Engine {}
 impl RefUnwindSafe for Engine {}
 

@@ -34,8 +34,8 @@ impl Builder {
     }
 
     /// How many operations are queued on a stream of a GPU at most before the device has done one
-    /// of them, 1 to 1024 (default 64). What is queued cannot be overtaken by something more
-    /// urgent, and a driver blocks its caller after about a thousand; but a device that has nothing
+    /// of them, 1 to 1024 (default 64). No later operation, however urgent, overtakes one that is
+    /// queued, and a driver blocks its caller after about a thousand. But a device that has nothing
     /// queued is idle.
     ///
     /// ```

@@ -3,9 +3,9 @@
 //! `Capture::finish` in `api/capture.rs` makes graphs. A replay is pushed here as one operation;
 //! `engine/replay/mod.rs` runs it. Each graph has a variable of its own, which every replay of it
 //! changes: so only one is under way at a time. Programs call it, on any thread. A `Graph` does not
-//! change. Its program (`engine/replay/program.rs`) is shared with the threads that run a replay,
-//! and is dropped by the thread that drops the last reference: often the one that runs the deletion
-//! of that variable, or the last to leave a replay. `delete_own_variable` is also called by
+//! change. Its program (`engine/replay/program.rs`) is shared with the threads that run a replay.
+//! The thread that drops the last reference drops it: often the one that runs the deletion of that
+//! variable, or the last to leave a replay. `delete_own_variable` is also called by
 //! `api/capture.rs`, `api/prepare.rs` and `api/device_array.rs`.
 
 use crate::engine::core::Core;
@@ -39,8 +39,8 @@ use std::sync::Arc;
 /// its operations waits for which was resolved by the capture: inside, a replay touches no queue,
 /// and allocates nothing. Replays of one graph follow each other.
 ///
-/// A replay differs from pushing the operations one by one: the variables are free again, and their
-/// versions step, when all of the operations are done; and an asynchronous operation ends when its
+/// A replay differs from pushing the operations one by one. The variables are free again, and their
+/// versions step, when all of the operations are done. An asynchronous operation ends when its
 /// completion was used *and* its call has returned.
 ///
 /// Operations of GPUs are queued by their closures, in each replay anew. A replay ends when they
@@ -172,8 +172,8 @@ impl Graph {
         self.inner.captured == 0
     }
 
-    /// Draws the graph for Graphviz: a box for each operation, an edge to each operation that waits
-    /// for it, and a frame around the operations of one lane, which one thread at a time runs.
+    /// Draws the graph for Graphviz. Each operation is a box, with an edge to each operation that
+    /// waits for it. A frame is around the operations of one lane, which one thread at a time runs.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

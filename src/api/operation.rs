@@ -1,6 +1,6 @@
 //! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
-//! all its pushes end in `src/engine/push/mod.rs`. What it collects lies in a `Draft`
-//! (`src/engine/draft.rs`, where its memory is kept for the thread's next one). It is `Send`: a
+//! all its pushes end in `src/engine/push/mod.rs`. The collected request lies in a `Draft`
+//! (`src/engine/draft.rs`), which keeps its memory for the thread's next one. It is `Send`: a
 //! thread may hand it to another. The pusher is the thread that ends it by a push.
 //!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
@@ -115,8 +115,8 @@ impl<'a> OperationBuilder<'a> {
     ///
     /// An operation of positive priority passes it on to the operations that it waits for: to 32 of
     /// them at most, and only to those that no thread has begun with. An operation that is waited
-    /// for keeps its own priority if several threads push to its variables, if it is profiled, if
-    /// its closure has more than 512 bytes, or if the engine has a bound.
+    /// for keeps its own priority in four cases: several threads push to its variables, it is
+    /// profiled, its closure has more than 512 bytes, or the engine has a bound.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

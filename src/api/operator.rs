@@ -12,8 +12,9 @@
 //!
 //! [`Operator::push`] chooses between running here and pushing, as `push` and `try_wide` in
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
-//! others. What does not differ from push to push is decided when the operator is made: the order
-//! of its claims, which are not sorted again, and whether it may run inside its pushes.
+//! others. Two things are decided when the operator is made, since they are the same at each push.
+//! One is the order of its claims, which are not sorted again. The other is whether it may run
+//! inside its pushes.
 
 use crate::device::Context;
 use crate::engine::claims::Declared;
@@ -198,8 +199,8 @@ impl Operator {
         Ok(Operator(Arc::new(OperatorState { engine, inside, class, call, claims, located, request, costs, key })))
     }
 
-    /// What `Capture::push` records: the name, the property, the variables and a body that holds
-    /// the closure.
+    /// Returns the parts that `Capture::push` records: the name, the property, the variables and a
+    /// body that holds the closure.
     pub(crate) fn captured(&self, core: &Core) -> Result<(Name, Property, &[Claim], Body), Error> {
         self.check(core)?;
         let inner = &self.0;

@@ -44,11 +44,12 @@ impl Engine {
     /// It concerns what [`inline_below`](crate::Builder::inline_below) and
     /// [`short`](crate::OperationBuilder::short) are for. Elsewhere nothing is learned, so the call
     /// has no effect. It counts like 32 measurements, or like 8 if it says that the closures are
-    /// too long to run inside their push. Calls are measured later as ever, so a word that is wrong
-    /// is corrected: after 33 measurements if the calls take twice the limit or more, and were said
-    /// to take less; after 72 if they take half of it or less, and were said to take more. One call
-    /// in 14 is measured, or each of the thread's next 64 as soon as one is found on the other side
-    /// of 150 ns, which is what shipping takes. So it takes some hundred calls, or else a thousand.
+    /// too long to run inside their push. Later calls are measured as usual, so a wrong word is
+    /// corrected. That takes 33 measurements if the calls were said to take less than the limit and
+    /// take twice as much or more. It takes 72 if they were said to take more and take half of it
+    /// or less. One call in 14 is measured, or each of the thread's next 64 as soon as one is found
+    /// on the other side of 150 ns, which is what shipping takes. So it takes some hundred calls,
+    /// or else a thousand.
     ///
     /// The type is what counts, and the closure that is shown here is not called. Operators of a
     /// closure of this type are meant too. Two closures in the source are of two types, even if

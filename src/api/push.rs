@@ -44,8 +44,8 @@ impl Engine {
     /// variables.
     ///
     /// Worst case: its own steps, the steps of operations that other threads are in the middle of
-    /// pushing, and a slice of what came back from operations that have ended; 64 blocks are made
-    /// if none is free. `src/engine/README.md` has it in full.
+    /// pushing, and a slice of the blocks that have come back. If none is free, 64 blocks are made.
+    /// `src/engine/README.md` has it in full.
     ///
     /// # Errors
     /// The closure is not called on [`VariableDeleted`](crate::ErrorKind::VariableDeleted),

@@ -49,10 +49,10 @@ impl Class {
 /// [`memory`](Backend::memory), [`clock`](Backend::clock) and [`graphs`](Backend::graphs).
 ///
 /// # Safety
-/// What the program queues may be unsound if it does not run in order, and the order rests on these
-/// methods: what is queued on a stream is done in that order; `record`, `wait` and `finish` do what
-/// they say; and `reached` says true only when the device has come there. Besides, no method
-/// unwinds.
+/// The program's work may be unsound if it does not run in order, and the order rests on these
+/// methods. A stream does its work in the order in which it was queued. `record`, `wait` and
+/// `finish` do what they say. `reached` says true only when the device has come there. Besides, no
+/// method unwinds.
 ///
 /// # Safety of the methods
 /// Those that take handles are unsafe to call: a handle has been made by the same back end, for the
@@ -94,7 +94,7 @@ impl Class {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 pub unsafe trait Backend: Send + Sync + 'static {
-    /// What the library is called, for messages.
+    /// The name of the library, for messages.
     fn name(&self) -> &str;
 
     /// How many devices there are. Called when a program first uses a device, and not again once it

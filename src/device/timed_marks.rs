@@ -65,9 +65,9 @@ impl TimedMarks {
         unsafe { backend.record(self.marks(pair)[1], stream) }.inspect_err(|_| self.free(pair))
     }
 
-    /// Reads a pair, and gives it back: when the device came to the first mark, after it had come
-    /// to the timed mark `since`, and how long it took to the second; both in nanoseconds. The
-    /// device has come to all three.
+    /// Reads a pair of marks, and gives it back. Returns two times in nanoseconds: from the timed
+    /// mark `since` to the first mark, and from there to the second. The device has come to all
+    /// three.
     ///
     /// # Safety
     /// The back end has made `since` for the device of the pairs.

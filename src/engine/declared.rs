@@ -1,5 +1,5 @@
-//! What an operation has declared, for the check of its borrows (trait [`Current`]); here for
-//! operations that have a block.
+//! The declared variables of an operation that has a block, for the check of its borrows (trait
+//! [`Current`]).
 //!
 //! Used by `execute.rs` and `gpu/call.rs`, around the call of a closure, on the thread that calls
 //! it: [`Enlisted`] if it is synchronous, [`Copied`] if it is asynchronous. Operations without a
@@ -73,8 +73,8 @@ thread_local! {
     static SPARE: Cell<Vec<(u32, bool)>> = const { Cell::new(Vec::new()) };
 }
 
-/// An asynchronous operation. What it has declared is copied, as its block may be another
-/// operation's before its closure has returned.
+/// An asynchronous operation. The declared variables are copied, as the block may be another
+/// operation's before the closure has returned.
 pub struct Copied<'a> {
     memory: &'a Memory,
     name: &'static str,

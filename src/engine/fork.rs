@@ -11,7 +11,7 @@
 //! run in both processes.
 //!
 //! Other threads may be in the middle of anything else that does not push: drawing the graph,
-//! waiting, making variables. What they leave behind must not hold up the child. A lock would be
+//! waiting, making variables. Nothing that they leave behind may hold up the child. A lock would be
 //! held for ever, so every lock that they could hold is taken before the fork and released after
 //! it. A pin would be held for ever, too. No look at a flag, before the pin or after it, rules out
 //! that a thread loses its core between the two just when the process forks. So the child gets a
@@ -153,9 +153,9 @@ fn stop_all(engines: &mut [Held], known: usize) {
         seal(engines, false);
         let_pushes_through(engines);
         engines.iter_mut().for_each(Held::wait);
-        // From here on the stopped engines take nothing from operations of engines that go on. What
-        // these have pushed before ends now, if it need not push to another engine itself: then the
-        // seal is in its way, and is lifted.
+        // From here on the stopped engines take nothing from operations of engines that go on. The
+        // operations that those have pushed before end now, unless one must itself push to another
+        // engine: then the seal is in its way, and is lifted.
         seal(engines, true);
         let_pushes_through(engines);
         let until = Instant::now() + sealed;
@@ -246,8 +246,8 @@ impl Held {
         (self.fate, self.life) = (fate, Some(life));
     }
 
-    /// Whether waiting is of no use: the calling thread is inside an operation of the engine, or an
-    /// earlier fork has cut the engine off, and a thread that is gone may hold the lock.
+    /// Whether waiting is of no use. The calling thread may be inside an operation of the engine.
+    /// Or an earlier fork has cut the engine off, and a thread that is gone may hold the lock.
     fn is_out_of_reach(&self) -> bool {
         self.core.is_inside() || self.core.state.load(SeqCst) & ABANDONED != 0
     }

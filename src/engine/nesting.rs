@@ -94,9 +94,9 @@ pub fn pay(local: &ThreadContext) {
     }
 }
 
-/// What runs here was pushed inside the operation that has just ended, so it may not wait for that
-/// engine either; and what it pushes to that engine must not lie in the queue of this thread, which
-/// comes to it only afterwards. Therefore the thread counts as inside.
+/// Runs the operations that were pushed inside the one that has just ended. They may not wait for
+/// that engine either. The operations that they push to it must not lie in the queue of this
+/// thread, which comes to it only afterwards. Therefore the thread counts as inside.
 #[cold]
 #[inline(never)]
 fn pay_all(local: &ThreadContext) {

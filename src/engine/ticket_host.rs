@@ -1,11 +1,11 @@
-//! What a push sees of the engine while its operation gets its tickets: the variables, the other
+//! The engine as a push sees it while its operation gets its tickets: the variables, the other
 //! pushers, and where operations go that have all their tickets. Implements the traits that
 //! `src/tickets/` asks for: [`Variables`], [`Peers`] and [`Commons`].
 //!
 //! Used by `push/enlist.rs` and `push/acquire.rs`, on the pusher. `complete.rs` makes
 //! [`Destinations`] too, for the end of an operation with links. `tickets/owner/` calls back
-//! through the traits. Both types live on the stack of one thread. What they lead to is shared:
-//! slots, records of other pushers, and operations of those, which `finish` finishes for them.
+//! through the traits. Both types live on the stack of one thread. They lead to shared data: slots,
+//! records of other pushers, and operations of those, which `finish` finishes for them.
 
 use crate::engine::core::Core;
 use crate::engine::push::journal::{is_for_any_worker, log};

@@ -10,27 +10,26 @@
 //! while no message comes. (This is the scheme of actors, Hewitt 1973, and of a stack that is
 //! emptied as a whole, Treiber 1986.)
 //!
-//! Any thread may be a runner: one that begins the replay, one that runs the block by which a lane
-//! is handed out (a worker, a helper), or, for a lane of a device, one that has something for it.
-//! Runners send to other lanes. So does a thread that ends an operation later than its call
-//! ([`Lanes::ended`]): a program's thread, a worker, a device's watcher. The plan never changes,
-//! and any thread reads it.
+//! Any thread may be a runner. It may have begun the replay, or run the block by which a lane is
+//! handed out (a worker, a helper). The runner of a device's lane may be any thread that has
+//! something for it. Runners send to other lanes. So does a thread that ends an operation later
+//! than its call ([`Lanes::ended`]): a program's thread, a worker, a device's watcher. The plan
+//! never changes, and any thread reads it.
 //!
-//! What only the runner touches is not shared: which segments are ready, what each segment of the
-//! lane still waits for within the lane, and how many are done. A segment that waits for other
-//! lanes has one atomic counter for all of them. The thread that takes this counter to zero sends
-//! the segment to its lane as a message, and the message counts as one more wait within the lane. A
-//! segment with a single wait for another lane needs no counter, only the message.
+//! The runner's own state is not shared: which segments are ready, what each segment of the lane
+//! still waits for within the lane, and how many are done. A segment that waits for other lanes has
+//! one atomic counter for all of them. The thread that takes this counter to zero sends the segment
+//! to its lane as a message, and the message counts as one more wait within the lane. A segment
+//! with a single wait for another lane needs no counter, only the message.
 //!
 //! The counters of a segment are set back when the segment is run. All that counts down in this
 //! replay has done so by then, and what counts down in the next replay comes after the end of this
 //! one. So a replay prepares nothing, and allocates nothing.
 //!
-//! A replay begins *alone*: the runner of the lane on which the replay begins (the one given to
-//! [`Lanes::begin`], not lane 0) runs all segments, of every lane, in an order in which one thread
-//! can. It uses no counter for this. When the host finds that more threads pay, the runner
-//! *spreads* what is left: it counts down what the segments that are done would have counted down,
-//! then starts the other lanes.
+//! A replay begins *alone*: one runner runs all segments, of every lane, in an order in which one
+//! thread can. Its lane is the one given to [`Lanes::begin`], not lane 0. It uses no counter for
+//! this. When the host finds that more threads pay, the runner *spreads* what is left: it counts
+//! down what the segments that are done would have counted down, then starts the other lanes.
 
 use crate::graph::exclusive::Exclusive;
 use crate::graph::plan::{Plan, Segment};
@@ -294,7 +293,7 @@ impl Lanes {
             if host.run(segment) {
                 self.finish(lane, own, segment, host);
             }
-            // What lies in the inbox may be what makes the next segment ready.
+            // A message in the inbox may make the next segment ready.
             if host.is_due() && (!own.ready.is_empty() || inbox.load(Relaxed) != EMPTY) {
                 return Rest::Paused;
             }

@@ -5,8 +5,9 @@
 //! are spread evenly. Within a level, an operation goes to the lane that has most of its
 //! predecessors, as long as that lane has less than its share of the level. Among lanes with
 //! equally many, it goes to the one that its position in the level gives. Level-based clustering
-//! with a bound on each cluster's share is old (Hu 1961 for levels; linear clustering of Kim and
-//! Browne 1988 for following the predecessors); here both are greedy and linear in the edges.
+//! with a bound on each cluster's share is old: Hu 1961 for levels, and the linear clustering of
+//! Kim and Browne 1988 for following the predecessors. Here both are greedy and linear in the
+//! edges.
 
 #![forbid(unsafe_code)]
 

@@ -8,16 +8,16 @@
 //! (`engine/replay/runner.rs`).
 //!
 //! Operations that follow each other in a lane are joined into a segment while this delays no other
-//! lane. There are two reasons to begin a new segment. The operation waits for another lane. Or the
-//! operation before it is one that another lane waits for, and would be held up by the new one;
-//! that is not so if the other lane waits for the new one as well. So a segment can be run as soon
-//! as its first operation can, apart from what its own lane has before it.
+//! lane. There are two reasons to begin a new segment. The operation waits for another lane. Or
+//! another lane waits for the operation before it, and the new one would hold that lane up. If the
+//! other lane waits for the new one as well, nothing is held up. So a segment can be run as soon as
+//! its first operation can, apart from what its own lane has before it.
 //!
 //! Segments are numbered lane by lane, in order. Their *rank* is the order of their first
 //! operations, and a single thread can run them by rank. The proof: if a segment waits for a
-//! segment of another lane, its first operation does (the later operations add no such wait), so
-//! the other segment has the lower rank; and in its own lane every segment begins after those
-//! before it.
+//! segment of another lane, its first operation does, since later operations add no such wait. So
+//! the other segment has the lower rank. In its own lane every segment begins after those before
+//! it.
 
 #![forbid(unsafe_code)]
 

@@ -351,9 +351,9 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// Like [`sync_vtable`], but for closures of which nothing is learned: those of operators
-/// (`src/api/operator.rs`), which are of one type and do all kinds of things, and those of
-/// `src/api/prepare.rs`, all of which are to be shipped.
+/// Like [`sync_vtable`], but for closures of which nothing is learned. Those of operators
+/// (`src/api/operator.rs`) are of one type and do all kinds of things. Those of
+/// `src/api/prepare.rs` are all to be shipped.
 pub fn unlearned_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,

@@ -67,9 +67,9 @@ impl Due {
 ///
 /// Dropping it without a call fails the operation with
 /// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever. One
-/// that is never dropped (lost in a leak or by `std::mem::forget`) leaves its operation running:
-/// what is behind it waits, so do waits without a limit, stops and the end of the engine; waits
-/// with a limit name the operation, and everything independent goes on.
+/// that is never dropped (lost in a leak or by `std::mem::forget`) leaves its operation running.
+/// Operations behind it wait, and so do waits without a limit, stops and the end of the engine.
+/// Waits with a limit name the operation, and everything independent goes on.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -174,10 +174,10 @@ impl Completion {
     /// library puts on a stream of its own. Returns at once; the device's watcher asks how far the
     /// stream has come, and no thread waits. The naive engine, which has no watcher, waits here.
     ///
-    /// The stream is the operation's, or one of the program's that comes after it: what the
-    /// operation follows may still be queued when its closure is called, so let the stream wait for
-    /// an event on [`RunContext::stream`](crate::RunContext::stream), or push with
-    /// [`Property::Async`](crate::Property::Async), whose closure is called when all that is done.
+    /// The stream is the operation's, or one of the program's that comes after it. Earlier
+    /// operations may still be queued when the closure is called. So let the stream wait for an
+    /// event on [`RunContext::stream`](crate::RunContext::stream), or push with
+    /// [`Property::Async`](crate::Property::Async), whose closure is called when they are done.
     ///
     /// The operation fails with [`DeviceLost`](ErrorKind::DeviceLost) if the device is lost before;
     /// so it is if the driver goes on to refuse the call, since nothing would order what comes next

@@ -99,16 +99,16 @@ impl RunContext<'_> {
         current::stream().filter(|_| self.context.device() == Device::Gpu)
     }
 
-    /// Calls `call` with a handle of a library, such as cuBLAS, that belongs to the worker: made by
-    /// `make` when an operation of this worker first asks for one of type `H`, and used again by
-    /// those that come later. So `H` needs neither be sent nor be shared.
+    /// Calls `call` with a handle of a library, such as cuBLAS, that belongs to the worker. `make`
+    /// makes it when an operation of this worker first asks for one of type `H`. Later operations
+    /// use it again. So `H` needs neither be sent nor be shared.
     ///
-    /// The device is current where `make` runs, and where the handle is dropped: on its own thread,
-    /// when the worker ends, since the engine stops or ends, or the process forks; the last that
-    /// was made goes first. The destructor must not wait for the engine. If it panics, the panic is
-    /// swallowed, since it has nowhere to go. Handles of a device that is lost are forgotten. On
-    /// the naive engine, which has no workers, a handle is made for the operation that asks, and
-    /// dropped at its end.
+    /// The device is current where `make` runs, and where the handle is dropped. That is on the
+    /// worker's thread, when it ends because the engine stops or ends, or the process forks. The
+    /// last handle that was made goes first. The destructor must not wait for the engine. If it
+    /// panics, the panic is swallowed, since it has nowhere to go. Handles of a device that is lost
+    /// are forgotten. On the naive engine, which has no workers, a handle is made for the operation
+    /// that asks, and dropped at its end.
     ///
     /// The operations of a worker come to all streams of its device: `call` tells the library
     /// [`stream()`](RunContext::stream) first. If the library ties memory for its work to a handle,

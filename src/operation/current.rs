@@ -4,7 +4,7 @@
 //! borrow of a [`Data`](crate::Data), and `src/engine/nesting.rs` counts them. Each thread has its
 //! own, which no other thread sees.
 //!
-//! What an operation has declared is told by its [`Current`]: see `src/engine/declared.rs`,
+//! An operation's [`Current`] tells which variables it has declared: see `src/engine/declared.rs`,
 //! `src/engine/inline/fast_path.rs`, `src/engine/replay/runner.rs` and
 //! `src/engine/replay/device_graph.rs`.
 

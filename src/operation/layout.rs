@@ -101,7 +101,7 @@ pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -
 mod tests {
     use super::*;
 
-    /// What several threads push most is as small as what one of them pushes.
+    /// The operations that several threads push most are as small as those of one pusher.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn an_operation_on_one_variable_is_of_the_smallest_class() {

@@ -17,8 +17,8 @@ pub static NAMES: Mutex<Names> = Mutex::new(None);
 
 /// The name of an operation: cheap to copy, and never freed.
 ///
-/// Made from a string literal at no cost. Made from a `String` it is interned: the first use of
-/// each text takes a lock and keeps the text for the life of the process, so make such names ahead
+/// Made from a string literal at no cost. A name made from a `String` is interned: the first use of
+/// each text takes a lock, and keeps the text for the life of the process. So make such names ahead
 /// of time and not for every push. Operations that wait for their turn keep only the beginning of a
 /// text that is longer than 65,535 bytes.
 ///

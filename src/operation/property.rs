@@ -39,8 +39,9 @@ pub enum Property {
     NoSkip,
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
     /// later. The push itself may run it, on any engine, if nothing holds it up and its closures
-    /// have lately been so short that it does not pay to ship them; and other ready operations that
-    /// were declared so: see [`OperationBuilder::short`](crate::OperationBuilder::short).
+    /// have lately been too short to be worth shipping. The push may also run other ready
+    /// operations that were declared so: see
+    /// [`OperationBuilder::short`](crate::OperationBuilder::short).
     Short,
     /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
     /// worker, so that no worker that computes is held up. One runs at a time.

@@ -1,15 +1,15 @@
 //! An asymmetric pair of fences. The [`light`] side costs nothing, and is for threads that look
-//! often whether another thread waits; the [`heavy`] side is for threads that are about to sleep,
-//! or to change a state that rarely changes. What the fences keep is one static of the process,
-//! `STATE`: every light fence reads it, [`prepare`] sets it, on the thread that makes an engine,
-//! and a heavy fence changes it if the system's call is lost.
+//! often whether another thread waits. The [`heavy`] side is for threads that are about to sleep,
+//! or to change a state that rarely changes. The state is one static of the process, `STATE`. Every
+//! light fence reads it. [`prepare`] sets it, on the thread that makes an engine. A heavy fence
+//! changes it if the system's call is lost.
 //!
 //! Both sides write something and then read what the other has written, and one of them must see
 //! the other's. Two sequentially consistent fences do that, but then threads that end operations
 //! would pay for one at each operation. On Linux, [`heavy`] has the system make every running
 //! thread of the process pass a full fence (`membarrier`, Desnoyers 2010; the technique is that of
-//! user-space RCU), so that [`light`] only has to keep the compiler from changing the order.
-//! Without this call, both are ordinary fences.
+//! user-space RCU). So [`light`] only has to keep the compiler from changing the order. Without
+//! this call, both are ordinary fences.
 //!
 //! The pairs, light side first: `WaitList::notify` and `WaitList::wait`
 //! (`engine/wait/wait_list.rs`); pushes without a pin (`engine/push/logged.rs`,

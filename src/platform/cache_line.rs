@@ -10,13 +10,13 @@
 //! first one writes it again. The reader should then write to the line too, at any place in it.
 //! Where both write, a core that comes back to the line fetches it, and has many such trips under
 //! way side by side. Where the other core has only read the line, each trip waits for the one
-//! before, and no request ahead of time helps. `perf/NOTES.md` has the figures: blocks of two lines
-//! that one core writes and another one reads cost the writer 68 ns each on far cores, and 8 ns if
-//! the reader writes to both lines (18 and 4 ns on near ones). The reader pays nothing for its
-//! writes.
+//! before, and no request ahead of time helps. `perf/NOTES.md` has the figures. Blocks of two lines
+//! that one core writes and another one reads cost the writer 68 ns each on far cores (18 on near
+//! ones). If the reader writes to both lines, they cost 8 ns (4 ns). The reader pays nothing for
+//! its writes.
 //!
 //! Lines that are handed over should not come in ascending order, unless something else asks for
-//! that: the processor of the reader would fetch the next lines ahead, while the other core still
+//! that. Else the reader's processor fetches the next lines ahead, while the other core still
 //! writes them ([`scattered`]).
 
 /// The distance from one line to the next.

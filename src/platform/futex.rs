@@ -3,11 +3,11 @@
 //! and when, is said there, too.
 //!
 //! On Linux this is the system's own call (Franke, Russell and Kirkwood, *Fuss, Futexes and
-//! Furwocks*, 2002), since std's `unpark` is not enough: of two threads that unpark a third, the
-//! second calls the system only if the first has not begun to. If the first loses its core in that
-//! moment, nobody wakes the third. [`Sleeper::wake`] always calls the system. Elsewhere, and on 32
-//! bits, where the system has two such calls, a thread leaves its handle and parks. There the fault
-//! of std's remains, and a waker that has taken the handle may be late as well.
+//! Furwocks*, 2002). Std's `unpark` is not enough: of two threads that unpark a third, the second
+//! calls the system only if the first has not begun to. If the first loses its core in that moment,
+//! nobody wakes the third. [`Sleeper::wake`] always calls the system. Elsewhere, and on 32 bits,
+//! where the system has two such calls, a thread leaves its handle and parks. There the fault of
+//! std's remains, and a waker that has taken the handle may be late as well.
 
 pub use system::Sleeper;
 

@@ -3,7 +3,7 @@
 //! standard library: in the child of a `fork` a thread that is gone may hold it. Any thread calls
 //! this; nothing is kept here. Used by `engine/` and by `asymmetric_fence.rs`.
 
-/// Writes a line. What cannot be written is left out.
+/// Writes a line. Text that cannot be written is left out.
 pub fn tell(text: &str) {
     let line = format!("{text}\n");
     #[cfg(unix)]

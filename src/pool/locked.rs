@@ -28,8 +28,8 @@ impl BlockMemory {
         self.is_locked = true;
     }
 
-    /// Allocates memory for blocks. What the system does not lock is used all the same: the push
-    /// that needs it goes on, and [`BlockMemory::refusal`] tells of it.
+    /// Allocates memory for blocks. Memory that the system does not lock is used all the same: the
+    /// push that needs it goes on, and [`BlockMemory::refusal`] tells of it.
     pub fn allocate(&self, layout: Layout) -> Low {
         if !self.is_locked {
             return Low::allocate(layout, false);

@@ -105,8 +105,8 @@ impl DeviceSpan {
 }
 
 /// Sees to it that the spans of one stream do not overlap: its work is done in order. They come in
-/// that order. What the device has timed keeps its length, and is put later if need be; what the
-/// processor has timed is cut.
+/// that order. A span that the device has timed keeps its length, and is put later if need be. One
+/// that the processor has timed is cut.
 pub(super) fn put_in_order<'a>(spans: impl Iterator<Item = &'a mut DeviceSpan>) {
     let mut last: std::collections::HashMap<StreamName, &mut DeviceSpan> = std::collections::HashMap::new();
     for span in spans {

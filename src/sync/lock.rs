@@ -1,7 +1,7 @@
-//! The only mutex of the crate, for what is off every path from push to completion: starting and
-//! ending threads, parking for a condition of the whole engine, the list of engines, an empty stock
-//! of blocks, the buffers of a device. The file that has a lock says what it guards. Any thread
-//! that takes one counts that in `TAKEN`, for tests (`tests/locks.rs`).
+//! The only mutex of the crate. In steady state nothing takes it from push to completion. It is for
+//! starting and ending threads, parking for a condition of the whole engine, the list of engines,
+//! an empty stock of blocks, and the buffers of a device. The file that has a lock says what it
+//! guards. Any thread that takes one counts that in `TAKEN`, for tests (`tests/locks.rs`).
 
 #![forbid(unsafe_code)]
 

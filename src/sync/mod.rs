@@ -1,6 +1,6 @@
-//! The only module through which the crate uses atomics, threads, thread-locals and the mutex: std
-//! in the library, loom under `--cfg loom`, shuttle under `--cfg shuttle`, and the simulated
-//! machine of `sim/` under `--cfg seriatim_simulation`.
+//! The only module through which the crate uses atomics, threads, thread-locals and the mutex. They
+//! are std's in the library, loom's under `--cfg loom` and shuttle's under `--cfg shuttle`. Under
+//! `--cfg seriatim_simulation` they are those of the simulated machine in `sim/`.
 //!
 //! All code that synchronises takes its primitives from here. So the models in `loom-tests/`
 //! explore the code that ships and not a copy of it: the whole engine, not only its parts.

@@ -1,7 +1,7 @@
-//! What one thread keeps for one engine: its thread cache, its membership of the reclaimer, blocks
-//! on their way to other caches, and its queue of ready operations. `thread/lookup.rs` finds it.
-//! All of `engine/` uses it, always on its own thread. It is dropped at the end of the thread, or
-//! when the thread next needs a new context and the engine is gone. Other threads reach only the
+//! The state of one thread for one engine: its thread cache, its membership of the reclaimer,
+//! blocks on their way to other caches, and its queue of ready operations. `thread/lookup.rs` finds
+//! it. All of `engine/` uses it, always on its own thread. It is dropped at the end of the thread,
+//! or when the thread next needs a new context and the engine is gone. Other threads reach only the
 //! cache behind it (`pool/thread_cache.rs`). A call that is deferred may run on any of them.
 
 use crate::operation::block::Block;

@@ -1,5 +1,5 @@
-//! What a thread keeps for each engine that it uses: its context, its side of pushing, and how both
-//! end with the thread or with the engine.
+//! The state of a thread for each engine that it uses: its context, its side of pushing, and how
+//! both end with the thread or with the engine.
 
 pub mod context;
 pub mod lookup;

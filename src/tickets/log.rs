@@ -7,9 +7,9 @@
 //! an operation by its word (`run.rs`), and leaves the entry.
 //!
 //! A log is a chain of segments (`segment.rs`). The pusher uses a segment at the front of the chain
-//! again as soon as all operations in it have been taken: the worker publishes how far it has come,
-//! and threads that look for operations publish how far they have looked. The pusher waits for no
-//! thread. So a thread that stands in a segment may find it further back in the log when it goes
+//! again as soon as all operations in it have been taken. To that end the worker publishes how far
+//! it has come, and threads that look for operations how far they have looked. The pusher waits for
+//! no thread. So a thread that stands in a segment may find it further back in the log when it goes
 //! on. It notices this by the segment's number: "nothing more" counts only if the segment still has
 //! the number that it had.
 //!

@@ -20,9 +20,9 @@ use std::cell::Cell;
 /// So many operations are placed between two looks at a worker's position. `src/engine/README.md`
 /// gives this number.
 pub const PLACED_A_LOOK: u32 = 4;
-/// The least busy worker gets the operation if the chosen one has more than this many operations
-/// more: the first number is for an operation that waits for one in the chosen worker's log, the
-/// second for any other operation.
+/// If the chosen worker has more than this many operations more than the least busy one, that one
+/// gets the operation. The first number is for an operation that waits for one in the chosen
+/// worker's log, the second for any other.
 const MORE_IF_IT_WAITS: u64 = 24;
 const MORE: u64 = 4;
 

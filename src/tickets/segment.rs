@@ -34,8 +34,8 @@ pub(super) struct LogSegment {
     pub spare: Cell<*mut LogSegment>,
 }
 
-/// A position in a log. What lies before it has been taken. A cursor belongs to one thread: the
-/// pusher, the worker, or another thread that looks.
+/// A position in a log. All operations before it have been taken. A cursor belongs to one thread:
+/// the pusher, the worker, or another thread that looks.
 pub(super) struct Cursor {
     pub segment: Cell<*mut LogSegment>,
     pub number: Cell<u64>,

@@ -1,9 +1,9 @@
 //! A table that only grows and never moves what it holds: buckets, each twice as long as the one
 //! before. Two shifts and a load find the place of an index.
 //!
-//! What is kept by the number of a variable lies in such tables, and so do thread records. Any
-//! thread may call it, and the first that needs a bucket makes it, by one exchange. The file that
-//! keeps something in a place says which threads may touch it.
+//! Data by the number of a variable lie in such tables, and so do thread records. Any thread may
+//! call it, and the first that needs a bucket makes it, by one exchange. The file that keeps
+//! something in a place says which threads may touch it.
 
 use crate::platform::low_memory::Low;
 use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};

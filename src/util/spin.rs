@@ -51,8 +51,8 @@ pub struct Spin {
     stalled: bool,
 }
 
-/// After so long a look a thread that has woken another one yields its core once: the system may
-/// have put that thread on the same core, where it would only come when this one yields.
+/// After so long a look a thread that has woken another one yields its core once. The system may
+/// have put the woken thread on the same core, where it runs only when this one yields.
 const MAY_SHARE: Duration = Duration::from_micros(2);
 /// A wake that is so old is no reason to yield any more: by then the system has given the other
 /// thread a core, this one or another.

@@ -1,6 +1,6 @@
 //! The loop of a worker thread: it runs the operations that it has, looks for more, and sleeps.
-//! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own. What
-//! it keeps is on its stack; what other threads see of it is in `remote.rs` and `group.rs`.
+//! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own. Its
+//! state is on its stack. The state that other threads see is in `remote.rs` and `group.rs`.
 //!
 //! The order in which a worker looks, and the steps of falling asleep, are in `worker/README.md`.
 //! `help.rs` is the same for helpers: its `rest` has the protocol of [`Group::sleep`], and a change
@@ -178,7 +178,7 @@ impl Group {
             // SAFETY: as above.
             unsafe {
                 if host.settle(block) {
-                    // What is in the queue would stand still behind a long operation.
+                    // The operations of the queue would stand still behind a long one.
                     if self.lends(&current.queue.borrow()) {
                         self.lend_more(&mut current.queue.borrow_mut(), &own.stealable);
                     }

@@ -1,8 +1,8 @@
-//! The errors of this back end, with what a user can do about each: from the driver's codes
-//! ([`of`]), and for what has no code, such as a driver that is missing or too old.
+//! The errors of this back end, with what a user can do about each. Most are made from the driver's
+//! codes ([`of`]). Others have no code, such as a driver that is missing or too old.
 //!
 //! Used by `mod.rs` (`Cuda::check`, through which the other files go) and by `symbols.rs`, on any
-//! thread. What an engine does when a device is lost is in `src/engine/gpu/loss.rs`.
+//! thread. `src/engine/gpu/loss.rs` has what an engine does when a device is lost.
 
 #![forbid(unsafe_code)]
 

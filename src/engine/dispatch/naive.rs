@@ -5,12 +5,12 @@
 //! Either way there is a loop and no recursion along dependencies: what an operation makes ready is
 //! queued on the thread, and the outermost call runs the queue.
 //!
-//! Other threads may go on pushing behind what such a call runs. So a call that has run [`SHARE`]
-//! operations of its queue, or has run for [`TIME`], looks before each further operation for a
-//! thread that is inside an enlisting push, and leaves the rest to it ([`Handoff`]). Such a push
-//! pays for what it adds: before it returns it runs a share of what was left. No thread waits for
-//! another. If no other thread is inside such a push, the caller is the only one there is, and runs
-//! on.
+//! Other threads may go on pushing behind what such a call runs. So a call counts the operations
+//! that it runs of its queue. After [`SHARE`] of them, or after [`TIME`], it looks before each
+//! further one for a thread inside an enlisting push, and leaves the rest to it ([`Handoff`]). Such
+//! a push pays for what it adds: before it returns it runs a share of what was left. No thread
+//! waits for another. If no other thread is inside such a push, the caller is the only one there
+//! is, and runs on.
 //!
 //! Any thread leaves operations in the one slot of the engine ([`Handoff`]) and takes them from
 //! there, by atomic steps. All else is the calling thread's, in its `ThreadContext`: the queue

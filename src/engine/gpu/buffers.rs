@@ -2,14 +2,14 @@
 //!
 //! A buffer that is given back keeps the tickets of its last variable, and its next owner's
 //! variable begins with them ([`Owed`]). So memory is used again at once, and the device keeps the
-//! order; nobody waits. What the processor is to touch, a pinned buffer, is used again only when
-//! the device has come there.
+//! order; nobody waits. A pinned buffer, which the processor touches, is used again only when the
+//! device has come there.
 //!
 //! An array that has room once kept buffers are freed gets a *promise*: its bytes count as in use
 //! from then on. It waits in a queue, and the watcher of the device frees buffers and gives it
-//! memory (`allocate.rs`). While there are promises, arrays that come later wait behind: so what is
-//! kept is not taken by others, and the first of the queue waits only for what the device has been
-//! given already.
+//! memory (`allocate.rs`). While there are promises, later arrays wait behind them. So no other
+//! array takes a kept buffer, and the first of the queue waits only for work that the device has
+//! been given already.
 //!
 //! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back or asked for, on any
 //! thread. `admit.rs` makes the lists, `devices.rs` has them, `watch.rs` asks whether an array

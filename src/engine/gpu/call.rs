@@ -208,7 +208,7 @@ impl Core {
         let outcome = current::within(&here, call);
         leave(local);
         let outcome = match way {
-            // What was current before is put back in any case.
+            // The device that was current before is made current again in any case.
             Way::Unstreamed => outcome,
             _ => outcome.and(self.make_current(gpu)),
         };

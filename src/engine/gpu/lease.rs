@@ -10,9 +10,9 @@
 //!
 //! The drop of a lease gives the buffer back and deletes the variable. That is on the thread that
 //! drops the last handle, or on one that drops the last closure with a share of the lease: mostly a
-//! worker. At that moment the device may still use the buffer: its tickets are in the variable's
-//! row, since each operation leaves its ticket before its closure is called, and the closure has
-//! owned a share of the lease.
+//! worker. At that moment the device may still use the buffer. Its tickets are in the variable's
+//! row: each operation leaves its ticket before its closure is called, and the closure has owned a
+//! share of the lease.
 
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawMemory, RawStream};

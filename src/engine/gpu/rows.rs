@@ -6,11 +6,11 @@
 //! several threads: each raises the number of its timeline in a place that it has claimed.
 //!
 //! A ticket is left by the thread that calls the closure, mostly a worker (`call.rs`). An operation
-//! without a ticket, such as one of the processor, clears the rows of what it changes, on the
-//! thread that has it; that thread, or the watcher, may also note a loss (`turn.rs`). A row also
-//! changes when a buffer gets a new owner (`lease.rs`), and when a graph is dropped
-//! (`replay/private.rs`). Any thread may look at any time: one that waits, drops an array, or
-//! watches a device.
+//! without a ticket, such as one of the processor, clears the rows of the variables that it
+//! changes, on the thread that has it. That thread, or the watcher, may also note a loss
+//! (`turn.rs`). A row also changes when a buffer gets a new owner (`lease.rs`), and when a graph is
+//! dropped (`replay/private.rs`). Any thread may look at any time: one that waits, drops an array,
+//! or watches a device.
 
 use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;

@@ -1,6 +1,6 @@
-//! How the watcher of a device sleeps, and what wakes it: an operation that is parked ([`park`]),
-//! or anything else that it has to see ([`wake`]): a number that a timeline tells, a mark at which
-//! an operation is due, an array that waits for memory, a loss, or a stop.
+//! How the watcher of a device sleeps, and what wakes it. A parked operation does ([`park`]), and
+//! all else that the watcher has to see ([`wake`]). That is the number that a timeline tells, a
+//! mark at which an operation is due, an array that waits for memory, a loss, or a stop.
 //!
 //! Used by `watch.rs`, on the watcher ([`rest`]), and on any thread by `turn.rs` ([`park`]) and
 //! `devices.rs` ([`wake`]). Nothing is kept here: whether the watcher sleeps is in the word of its

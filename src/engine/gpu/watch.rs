@@ -1,13 +1,13 @@
 //! The watcher of a device: the one thread that asks how far the device has come.
 //!
-//! It hands out what was parked when the device has come there, gives room on the streams to the
-//! operations that wait for some, ends the asynchronous ones whose streams have come to their
-//! marks, and counts what is done as completed. It also frees kept memory for arrays that wait for
+//! It hands out parked operations when the device has come there, and gives room on the streams to
+//! those that wait for some. It ends asynchronous operations whose streams have come to their
+//! marks, and counts finished ones as completed. It also frees kept memory for arrays that wait for
 //! room (`allocate.rs`): the only calls in which the driver may have it wait for the device.
 //!
 //! It calls no closures of the program, but may be the last to let go of a graph, and drop those.
-//! Only it takes what is parked, so nothing of that needs a second look: an operation is parked by
-//! a push into the watcher's inbox, and a watcher falls asleep by the same word (`sleep.rs`).
+//! Only it takes parked operations, so none needs a second look. An operation is parked by a push
+//! into the watcher's inbox, and the watcher falls asleep by the same word (`sleep.rs`).
 //!
 //! A `Watcher` lies on that thread's stack, and no other thread touches it; what is shared is in
 //! `devices.rs`. `admit.rs` starts the thread when a push or a completion first needs it, and ends
@@ -225,7 +225,7 @@ impl<'a> Watcher<'a> {
                     refused = Some(refusal);
                 }
             }
-            // What a lost device will never do is over as well.
+            // The operations that a lost device will never do are over as well.
             let is_lost = self.gpu.lost.get().is_some();
             let over = if is_lost { timeline.queued() } else { timeline.done() };
             // Before they count as completed: who waits for that finds the times.

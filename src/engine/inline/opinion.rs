@@ -1,4 +1,4 @@
-//! What is known of the closures of one key: the mean of the times that they took, and what they
+//! The opinion of the closures of one key: the mean of the times that they took, and what they
 //! count as by it.
 //!
 //! Used by `inline/policy.rs` alone: threads that call closures learn, pushers look, and a thread

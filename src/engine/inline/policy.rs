@@ -7,10 +7,10 @@
 //! which `engine/core.rs` and operators have: only its opinions change.
 //!
 //! Shipping an operation takes some 150 ns of all threads together ([`SHIPPED`]). A closure that
-//! takes less on average is better run by its pusher. One that takes more is better shipped if its
-//! thread pushes without a pause, so that it and the workers run closures at once; else it is run
-//! at once, up to the limit that the program sets. Closures of one type mostly take alike, so
-//! what is learned is kept for each type, or for each key if the program gives one:
+//! takes less on average is better run by its pusher. A longer one is better shipped if its thread
+//! pushes without a pause: then the thread and the workers run closures at the same time. Else it
+//! runs inside its push, up to the limit that the program sets. Closures of one type mostly take
+//! alike, so what is learned is kept for each type, or for each key if the program gives one:
 //! `inline/opinion.rs`. Which calls are measured is in `inline/attention.rs`.
 
 use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
@@ -20,7 +20,7 @@ use crate::platform::tsc::Stopwatch;
 use crate::sync::MODELLED;
 use std::time::Duration;
 
-/// What it costs to ship an operation, of the time of all threads together, about.
+/// The cost of shipping an operation, roughly, in the time of all threads together.
 const SHIPPED: Duration = Duration::from_nanos(150);
 /// The longest limit: opinions have room for means up to 536 ms.
 const LONGEST: Duration = Duration::from_millis(500);

@@ -10,14 +10,15 @@
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
-//! What the tried way refuses is enlisted. An asynchronous closure, or one too large for a block,
-//! is enlisted at once. An operation with more than [`fast_path::FEW`] variables is not logged. The
-//! other rules for logs are in [`logged`]; what is short is decided in `inline/policy.rs`.
-//! `api/operator.rs` makes this choice for its operations by itself: look there at each change.
+//! An operation that the tried way refuses is enlisted. An asynchronous closure, or one too large
+//! for a block, is enlisted at once. An operation with more than [`fast_path::FEW`] variables is
+//! not logged. The other rules for logs are in [`logged`]; what is short is decided in
+//! `inline/policy.rs`. `api/operator.rs` makes this choice for its operations by itself: look there
+//! at each change.
 //!
-//! [`enlist`] gives an operation its tickets. What comes before and after that is here: the look
-//! for its device, room under a bound, a new try after a fork, the start of what is ready at once.
-//! No state here.
+//! [`enlist`] gives an operation its tickets. The steps before and after that are here: the look
+//! for its device, room under a bound, a new try after a fork, the start of operations that are
+//! ready at once. No state here.
 
 pub mod acquire;
 pub mod admission;
@@ -226,8 +227,8 @@ pub fn push_enlisted(
     };
     match pushed {
         Ok(Pushed { stands, block, found, will_look }) => {
-            // User code may run only from here on, because the pin is gone. What other threads have
-            // left comes first: it must not wait for what this operation does.
+            // User code may run only from here on, because the pin is gone. Operations that other
+            // threads have left come first: they must not wait for what this one does.
             if will_look {
                 core.dispatch.take_over(core, local);
             }

@@ -9,8 +9,8 @@
 //! An operation of a device is handed to a worker of the device by the runner of its lane
 //! ([`Program::begin_part`]). One of the processor is called by the runner, if it need not be
 //! parked. The thread that has a block calls [`run_part`], and tells the lane when the operation
-//! has ended: a worker of the device, or any worker or helper if there is no stream; on the naive
-//! engine the caller. One thread at a time has a block (`node_block.rs`).
+//! has ended. It is a worker of the device; if there is no stream, any worker or helper; on the
+//! naive engine the caller. One thread at a time has a block (`node_block.rs`).
 
 use crate::device::Device;
 use crate::engine::core::ReadyCause;
@@ -27,8 +27,8 @@ use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// What lies in a block as its closure: the graph, of which the block has a reference, and the
-/// number of the operation.
+/// The content of a block in place of a closure: a reference to the graph, and the number of the
+/// operation.
 type Lent = (*const Program, u32);
 
 /// The bytes of a [`Lent`].

@@ -50,8 +50,8 @@ pub struct PrivateVariables {
 #[derive(Default)]
 struct Given(AtomicU8);
 
-/// The stages of [`Given`]: the deletion has not run; it has run, so its end and the graph give the
-/// slot back together; the graph ended before that, so the deletion alone gives it back.
+/// The stages of [`Given`]. The deletion has not run. It has run, so its end and the graph give the
+/// slot back together. The graph ended before that, so the deletion alone gives it back.
 const ASKED: u8 = 0;
 const KEPT: u8 = 1;
 const RELEASED: u8 = 2;

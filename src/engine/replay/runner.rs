@@ -139,7 +139,8 @@ impl<'a> Runner<'a> {
     #[cold]
     unsafe fn run_with_care(&mut self, node: &Node) -> bool {
         let graph = self.graph;
-        // SAFETY: the contract is passed on. What has ended is concluded before its segment ends.
+        // SAFETY: the contract is passed on. An operation that has ended is concluded before its
+        // segment ends.
         unsafe {
             if let Body::Part(part) = &node.body {
                 if !graph.begin_part(self.core.local(), node, part) {

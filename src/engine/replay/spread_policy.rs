@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 const SEGMENT: f64 = 20e-9;
 const WAIT: f64 = 70e-9;
 const START: f64 = 3e-6;
-/// What takes this many times what it costs to spread it is spread without further looks: at most a
-/// twentieth is lost.
+/// A replay that takes this many times the cost of spreading it is spread without further looks: at
+/// most a twentieth is lost.
 const BEYOND_DOUBT: f64 = 20.0;
-/// What is learned of a segment's cost goes up to this many times what is expected.
+/// The learned cost of a segment is at most this many times the expected one.
 const MOST_LEARNED: f64 = 16.0;
 /// A look judges nothing if less time than this has passed since the last one.
 const LEAST_JUDGED: Duration = Duration::from_micros(4);
@@ -227,7 +227,7 @@ impl SpreadPolicy {
             }
             self.alone = took;
         }
-        // What was learned is forgotten little by little.
+        // The learned cost is forgotten little by little.
         self.learned = (0.9 * self.learned).max(self.expected);
     }
 }

@@ -59,11 +59,12 @@ impl<'a> Pusher<'a> {
 }
 
 impl<'a> AtOnce<'a> {
-    /// Counts a use of a variable by the operation `this`, if the pusher owns the variable (or
-    /// shares it, for a read), the operation does not use it already, and all operations have ended
-    /// that the use has to wait for. `at`: the location of the variable. `find` is given what
-    /// [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the pusher acquired the
-    /// variable. The same rule is in [`Push::claim`](crate::tickets::owner::Push::claim).
+    /// Counts a use of a variable by the operation `this`, under three conditions. The pusher owns
+    /// the variable, or shares it and the use is a read. The operation does not use it already. All
+    /// operations have ended that the use has to wait for. `at`: the location of the variable.
+    /// `find` is given what [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the
+    /// pusher acquired the variable. The same rule is in
+    /// [`Push::claim`](crate::tickets::owner::Push::claim).
     #[inline(always)]
     pub fn claim<'v, V>(
         &self,

@@ -34,8 +34,8 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct StateKey(u64);
 
-/// What one read of a shared variable saves, and what it costs to join a share again, which is as
-/// much as one and a half reads save. Both are even, so that the sum stays odd.
+/// The saving of one read of a shared variable, and the cost of joining a share again: as much as
+/// one and a half reads save. Both are even, so that the sum stays odd.
 const READ: u32 = 4;
 const JOINED: u32 = 6;
 
