@@ -82,12 +82,31 @@ fn modules_of(files: &Files) -> Modules {
     modules.map(|(path, text)| (module(path), code(text))).collect()
 }
 
-/// The code of a file up to its tests, without comments.
+/// The code of a file without its comments and without the items that only its tests have.
 fn code(text: &str) -> String {
     let tests = ["#[cfg(test)]", "#[cfg(all(test"];
-    let is_test = |line: &&str| tests.iter().any(|start| line.trim_start().starts_with(start));
-    let lines = text.lines().take_while(|line| !is_test(line));
-    lines.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    let (mut kept, mut skipped) = (Vec::new(), None);
+    for line in text.lines().map(|line| line.split("//").next().unwrap_or_default()) {
+        let indent = indent(line);
+        if tests.iter().any(|start| line.trim_start().starts_with(start)) {
+            skipped = skipped.or(Some(indent));
+        }
+        match skipped {
+            None => kept.push(line),
+            Some(start) if indent == start && ends_item(line) => skipped = None,
+            Some(_) => {}
+        }
+    }
+    kept.join("\n")
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Whether an item is over with a line that is not further in than its first.
+fn ends_item(line: &str) -> bool {
+    line.trim_end().ends_with(['}', ';', ','])
 }
 
 /// The paths that begin with `crate::`, each as often as it stands there; those of a list one by
@@ -159,25 +178,46 @@ fn upward(imports: &Imports) -> Vec<String> {
     found
 }
 
-/// Names of types that are declared more than once.
+/// The name of the type that a line declares.
+fn declared<'a>(line: &'a str, before: &[&str]) -> Option<&'a str> {
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    let visible = ["pub", "crate", "super", "unsafe"];
+    let at = words.iter().position(|word| !visible.contains(word))?;
+    let is_item = match words[at] {
+        "struct" | "enum" | "union" | "trait" => true,
+        "type" => !is_associated(line, before),
+        _ => false,
+    };
+    words.get(at + 1).copied().filter(|_| is_item)
+}
+
+/// Whether the item that a line begins stands in a trait or in an implementation of one.
+fn is_associated(line: &str, before: &[&str]) -> bool {
+    let is_start = |outer: &&&str| outer.trim_start().starts_with(char::is_alphabetic) && outer.trim() != "where";
+    let outer = before.iter().rev().filter(is_start).find(|outer| indent(outer) < indent(line));
+    let mut words = outer.into_iter().flat_map(|outer| outer.split([' ', '<', '(', ')']));
+    words
+        .find(|word| !["", "pub", "crate", "unsafe"].contains(word))
+        .is_some_and(|word| ["impl", "trait"].contains(&word))
+}
+
+/// Names of types that are declared more than once. A file of `platform/` declares a type once for
+/// each system.
 fn doubled(modules: &Modules) -> Vec<String> {
-    let mut declared = BTreeMap::<String, Vec<&str>>::new();
+    let mut found = BTreeMap::<&str, Vec<&str>>::new();
     for (module, code) in modules.iter().filter(|(module, _)| !module.starts_with("sync")) {
-        for line in code.lines() {
-            let words: Vec<&str> =
-                line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
-            let keyword = words.iter().position(|word| ["struct", "enum", "union", "trait"].contains(word));
-            let is_item = line.starts_with("pub")
-                || line.starts_with("struct")
-                || line.starts_with("enum")
-                || line.starts_with("trait");
-            let name = keyword.filter(|_| is_item).and_then(|at| words.get(at + 1));
-            if let Some(name) = name {
-                declared.entry((*name).to_owned()).or_default().push(module);
+        let lines: Vec<&str> = code.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            if let Some(name) = declared(line, &lines[..at]) {
+                let modules = found.entry(name).or_default();
+                if !(module.starts_with("platform") && modules.contains(&module.as_str())) {
+                    modules.push(module);
+                }
             }
         }
     }
-    declared
+    found
         .into_iter()
         .filter(|(_, modules)| modules.len() > 1)
         .map(|(name, modules)| format!("{name}: {modules:?}"))
@@ -214,7 +254,15 @@ fn the_checks_find_what_they_look_for() {
     let planted: Modules = [
         file("api::a", "use crate::engine::b::{B, C};\npub struct A;"),
         file("engine::b", "use crate::engine::c::C;\npub struct B;"),
-        file("engine::c", "fn c() { crate::engine::b::b() }\npub struct A;"),
+        file("engine::c", "fn c() { crate::engine::b::b() }\npub struct A;\npub type F = fn();"),
+        file(
+            "graph::f",
+            "impl<T> Iterator for G\nwhere\n    T: Copy,\n{\n    type A = T;\n}\nfn f() {\n    struct F;\n}",
+        ),
+        file(
+            "graph::g",
+            "#[cfg(test)]\nmod tests {\n    struct B;\n}\n#[cfg(test)]\nuse a::B;\ntype E = ();\nenum E {}",
+        ),
         file("sync::d", "use crate::api::a::A;"),
         file("sync::e", "// crate::api::a::A\n#[cfg(test)]\nmod tests {\n    use crate::api::a::A;\n}"),
     ]
@@ -223,5 +271,7 @@ fn the_checks_find_what_they_look_for() {
     assert_eq!(upward(&imports), ["sync::d → api::a"]);
     let circle = BTreeSet::from(["engine::b".to_owned(), "engine::c".to_owned()]);
     assert_eq!(circles(&imports), BTreeSet::from([circle]));
-    assert_eq!(doubled(&planted), ["A: [\"api::a\", \"engine::c\"]"]);
+    let twice =
+        ["A: [\"api::a\", \"engine::c\"]", "E: [\"graph::g\", \"graph::g\"]", "F: [\"engine::c\", \"graph::f\"]"];
+    assert_eq!(doubled(&planted), twice);
 }

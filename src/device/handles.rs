@@ -16,11 +16,11 @@ use std::marker::PhantomData;
 use std::mem::forget;
 
 /// Which handle: its type, and a number among those of that type.
-type Key = (TypeId, usize);
+type HandleKey = (TypeId, usize);
 
 /// The handles of a thread, by their order.
 #[derive(Default)]
-pub struct Handles(Vec<(Key, Option<Box<dyn Any>>)>);
+pub struct Handles(Vec<(HandleKey, Option<Box<dyn Any>>)>);
 
 std::thread_local! {
     /// Those without a value are in use, or are being made.
@@ -37,7 +37,7 @@ impl Handles {
         self.0.pop().and_then(|(_, handle)| handle)
     }
 
-    fn place(&mut self, key: Key) -> Option<usize> {
+    fn place(&mut self, key: HandleKey) -> Option<usize> {
         self.0.iter().position(|(of, _)| *of == key)
     }
 }
@@ -57,7 +57,7 @@ pub fn replace(handles: Handles) -> Handles {
 
 /// A handle that an operation uses, or makes.
 struct InUse<H: 'static> {
-    key: Key,
+    key: HandleKey,
     handle: Option<Box<dyn Any>>,
     of: PhantomData<H>,
 }

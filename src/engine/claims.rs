@@ -1,5 +1,5 @@
 //! The order of an operation's variables ([`order`]), and the forms in which a push is given them
-//! ([`Source`]).
+//! ([`ClaimSource`]).
 //!
 //! Used by `push/`, `inline/fast_path.rs`, `draft.rs`, `replay/assemble.rs` and `api/operator.rs`,
 //! on the thread that pushes or captures. [`order`] is the only place that removes repeats: a
@@ -49,7 +49,7 @@ pub fn order(claims: &mut [Claim]) -> &[Claim] {
 }
 
 /// The claims of an operation, in the form in which its push was given them.
-pub trait Source {
+pub trait ClaimSource {
     /// Whether all variables are known to be of the engine that the operation is pushed to.
     const OF_THIS_ENGINE: bool = false;
 
@@ -60,7 +60,7 @@ pub trait Source {
     /// How many claims there are, repeats included.
     fn count(&self) -> usize;
 
-    /// Calls `go_on` with the claims as [`Source::all`] has them.
+    /// Calls `go_on` with the claims as [`ClaimSource::all`] has them.
     fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 
     /// Calls `go_on` with the claims sorted by variable and without repeats.
@@ -80,7 +80,7 @@ fn all(claims: &[Claim], mut take: impl FnMut(&Claim, Location) -> bool) -> bool
 }
 
 /// Claims as they were named: not in order, perhaps with repeats.
-impl Source for &mut [Claim] {
+impl ClaimSource for &mut [Claim] {
     #[inline(always)]
     fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool {
         all(self, take)
@@ -103,7 +103,7 @@ impl Source for &mut [Claim] {
 }
 
 /// Claims that are in order already, without repeats.
-impl Source for &[Claim] {
+impl ClaimSource for &[Claim] {
     #[inline(always)]
     fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool {
         all(self, take)
@@ -132,7 +132,7 @@ pub struct Declared<'a> {
     pub located: &'a [(Claim, Location)],
 }
 
-impl Source for Declared<'_> {
+impl ClaimSource for Declared<'_> {
     const OF_THIS_ENGINE: bool = true;
 
     #[inline(always)]

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::Context;
-use crate::engine::claims::{order, Source};
+use crate::engine::claims::{order, ClaimSource};
 use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
 use crate::operation::name::Name;
@@ -151,7 +151,7 @@ pub struct VariableLists<'a, V> {
     pub writes: &'a [V],
 }
 
-impl<V: Copy + Into<Variable>> Source for VariableLists<'_, V> {
+impl<V: Copy + Into<Variable>> ClaimSource for VariableLists<'_, V> {
     #[inline(always)]
     fn all(&self, mut take: impl FnMut(&Claim, Location) -> bool) -> bool {
         // Loops, for the reason given at `all` in `claims.rs`, with one call of `take`, so that

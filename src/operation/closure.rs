@@ -125,9 +125,9 @@ pub enum Cost {
 #[inline]
 pub fn type_key<F: 'static>() -> u64 {
     /// Takes what the hash of a type writes, which is a hash already.
-    struct Taken(u64);
+    struct WrittenHash(u64);
 
-    impl Hasher for Taken {
+    impl Hasher for WrittenHash {
         #[inline]
         fn write(&mut self, bytes: &[u8]) {
             bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
@@ -144,7 +144,7 @@ pub fn type_key<F: 'static>() -> u64 {
         }
     }
 
-    let mut taken = Taken(0);
+    let mut taken = WrittenHash(0);
     TypeId::of::<F>().hash(&mut taken);
     taken.finish()
 }

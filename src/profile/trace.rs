@@ -47,7 +47,7 @@ enum What {
 }
 
 /// One line of the trace: the time, the length of the slice, what it says, and the event's index.
-type Line = (u64, Reverse<u64>, What, u32);
+type TraceLine = (u64, Reverse<u64>, What, u32);
 
 /// Writes the events in the order of time.
 pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: impl Write) -> io::Result<()> {
@@ -152,8 +152,8 @@ fn stream_rows(events: &[Event]) -> BTreeMap<(u32, u8, u32), (StreamName, u32)> 
 /// A flow with the number of an event leads from its push to where it runs, and on to the first
 /// operation that waited for it. Arrows to further operations are flows of their own, with numbers
 /// above those of the events.
-fn lines(events: &[Event]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::with_capacity(10 * events.len());
+fn lines(events: &[Event]) -> Vec<TraceLine> {
+    let mut lines: Vec<TraceLine> = Vec::with_capacity(10 * events.len());
     let mut next_flow = events.len() as u32;
     for ((index, event), dependants) in (0..).zip(events).zip(dependants(events)) {
         let mut add = |time: u64, length: u64, what: What| lines.push((time, Reverse(length), what, index));

@@ -6,7 +6,7 @@
 //! Both are one exchange, however many operations there are.
 
 use crate::operation::block::Block;
-use crate::worker::ready::{link, Entry, Key, Ready, ROOM};
+use crate::worker::ready::{link, Entry, OrderKey, Ready, ROOM};
 use crate::worker::stealable::Stealable;
 use std::ptr::null_mut;
 
@@ -15,7 +15,7 @@ pub struct Batch {
     pub first: *mut Block,
     pub last: *mut Block,
     /// The key of the best operation in the list.
-    pub best: Key,
+    pub best: OrderKey,
 }
 
 /// The ready operations of one thread.
@@ -129,7 +129,7 @@ impl Queue {
 
     /// The key of the next operation.
     #[inline]
-    pub fn best(&self) -> Option<Key> {
+    pub fn best(&self) -> Option<OrderKey> {
         self.ready.best()
     }
 

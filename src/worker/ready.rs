@@ -17,11 +17,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
 
 /// The order of operations, priority first, then push order: the greater key runs first.
-pub type Key = (i32, Reverse<u64>);
+pub type OrderKey = (i32, Reverse<u64>);
 
 #[derive(Clone, Copy)]
 pub struct Entry {
-    pub key: Key,
+    pub key: OrderKey,
     pub block: *mut Block,
 }
 
@@ -128,7 +128,7 @@ impl Ready {
 
     /// The key of the next operation.
     #[inline]
-    pub fn best(&self) -> Option<Key> {
+    pub fn best(&self) -> Option<OrderKey> {
         let ring = self.ring.front().map(|entry| entry.key);
         ring.max(self.heap.peek().map(|entry| entry.key))
     }

@@ -17,7 +17,7 @@ use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;
 use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
 use crate::worker::local_queue::Queue;
-use crate::worker::ready::Key;
+use crate::worker::ready::OrderKey;
 use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
 use crate::worker::steal::{InboxesSeen, LOGS, LOOKS_AT_HELPERS, STOLEN, STOOD};
@@ -386,7 +386,7 @@ enum FromLogs {
 /// How many operations a worker runs out of a log before `best`, the best operation of its queue.
 /// `from_queue` counts the operations that the worker has run from its queue. A part of a graph
 /// stands for many operations, and sets `turn_is_over`.
-fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: &Cell<bool>) -> u32 {
+fn due_of_log(best: Option<OrderKey>, from_queue: &mut u32, turn_is_over: &Cell<bool>) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,
         // Operations in the queue are as often older than those in the log as younger.

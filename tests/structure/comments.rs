@@ -59,10 +59,12 @@ fn users(modules: &Modules) -> Users {
     for (user, imported) in imports(modules) {
         imported.iter().for_each(|used| add(used, &user, true));
     }
-    // The first page of a folder names the folder's files without `crate::`.
+    // The first page of a folder names the folder's files without `crate::`. What it only exports
+    // it does not use.
     for used in modules.keys() {
         let Some((folder, file)) = used.rsplit_once("::") else { continue };
-        if modules.get(folder).is_some_and(|code| code.contains(&format!("{file}::"))) {
+        let names_it = |line: &str| line.contains(&format!("{file}::")) && !line.starts_with("pub use");
+        if modules.get(folder).is_some_and(|code| code.lines().any(names_it)) {
             add(used, folder, true);
         }
     }

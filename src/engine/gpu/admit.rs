@@ -13,7 +13,7 @@ use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::gpu::buffers::Buffers;
-use crate::engine::gpu::devices::{Fleet, Gpu, Line};
+use crate::engine::gpu::devices::{DeviceStream, Fleet, Gpu};
 use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
@@ -141,7 +141,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         let made = Timeline::new(&**backend, number, (local, count), stream, settings.gpu_start);
         // SAFETY: the stream was made just now, and nobody else knows it.
         let timeline = made.inspect_err(|_| unsafe { backend.drop_stream(stream) })?;
-        Ok(Line::new(timeline, class, settings.gpu_ahead as u64))
+        Ok(DeviceStream::new(timeline, class, settings.gpu_ahead as u64))
     };
     let classes = Gpu::classes(settings.gpu_workers).take(if naive { 0 } else { count });
     for (local, class) in classes.enumerate() {
@@ -149,7 +149,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
             Ok(line) => lines.push(line),
             Err(fault) => {
                 // SAFETY: nothing was queued, and nobody else knows them.
-                lines.iter().for_each(|line: &Line| unsafe { line.timeline.release(&**backend) });
+                lines.iter().for_each(|line: &DeviceStream| unsafe { line.timeline.release(&**backend) });
                 return Err(fault);
             }
         }

@@ -1,5 +1,5 @@
 //! What an engine knows of its devices: [`Gpus`], of each device [`Gpu`], and of each stream
-//! [`Line`].
+//! [`DeviceStream`].
 //!
 //! The back end is asked for devices when a program first names one, and a device is made ready
 //! when a program first names it (`admit.rs`). Then any thread reads it; what changes is atomic or
@@ -90,7 +90,7 @@ pub struct Gpu {
     pub backend: Arc<dyn Backend>,
     /// Its timelines: those of each worker, then those of the copy worker. The naive engine has
     /// [`Gpu::stream`] instead.
-    pub lines: Box<[Line]>,
+    pub lines: Box<[DeviceStream]>,
     /// The stream of the naive engine.
     pub stream: Option<RawStream>,
     pub compute: Arc<Group>,
@@ -118,7 +118,7 @@ pub struct Gpu {
 }
 
 /// A timeline, and the names of what is queued there.
-pub struct Line {
+pub struct DeviceStream {
     pub timeline: Timeline,
     pub class: Class,
     /// By number, round and round: a name's address and, in the upper 16 bits, its length.
@@ -129,15 +129,15 @@ pub struct Line {
 
 /// A timeline that the calling thread owns, until this is dropped.
 pub struct OwnLine<'a> {
-    line: &'a Line,
+    line: &'a DeviceStream,
     /// Its index among those of its device.
     pub local: usize,
 }
 
 impl Deref for OwnLine<'_> {
-    type Target = Line;
+    type Target = DeviceStream;
 
-    fn deref(&self) -> &Line {
+    fn deref(&self) -> &DeviceStream {
         self.line
     }
 }
@@ -323,10 +323,10 @@ impl Gpu {
     }
 }
 
-impl Line {
-    pub fn new(timeline: Timeline, class: Class, ahead: u64) -> Line {
+impl DeviceStream {
+    pub fn new(timeline: Timeline, class: Class, ahead: u64) -> DeviceStream {
         let names = (0..ahead).map(|_| AtomicU64::new(0)).collect();
-        Line { timeline, class, names, noted: AtomicU64::new(0) }
+        DeviceStream { timeline, class, names, noted: AtomicU64::new(0) }
     }
 
     /// How many more operations can be queued without being too far ahead.

@@ -19,7 +19,7 @@ use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::entered::take_mistrust;
 use crate::engine::gpu::loss::{insist, insist_until, lost_by, AGAIN};
-use crate::engine::gpu::spare_marks::Lent;
+use crate::engine::gpu::spare_marks::LentMark;
 use crate::engine::gpu::stage::Stage;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Fault};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// A mark behind what was on a stream of the program's. Its drop keeps the mark for the next one.
 pub struct Behind {
     gpu: Arc<Gpu>,
-    lent: Lent,
+    lent: LentMark,
 }
 
 impl Drop for Behind {
@@ -107,7 +107,7 @@ impl From<DriverError> for Refusal {
 }
 
 impl Gpu {
-    fn lend_mark(&self) -> Result<Lent, DriverError> {
+    fn lend_mark(&self) -> Result<LentMark, DriverError> {
         self.spare_marks.lend(|| self.backend.mark(self.number))
     }
 
@@ -115,7 +115,7 @@ impl Gpu {
     ///
     /// # Safety
     /// The stream is of this device, which the calling thread has entered, and alive.
-    unsafe fn mark_foreign(&self, stream: RawStream) -> Result<Lent, Refusal> {
+    unsafe fn mark_foreign(&self, stream: RawStream) -> Result<LentMark, Refusal> {
         // SAFETY: by the contract.
         unsafe { self.check_stream(stream) }?;
         let lent = self.lend_mark()?;
@@ -173,7 +173,7 @@ impl Core {
     ///
     /// # Safety
     /// As [`Core::finish_after_stream`].
-    unsafe fn promise(&self, gpu: &Gpu, stream: RawStream, name: &str) -> Result<Option<Lent>, Fault> {
+    unsafe fn promise(&self, gpu: &Gpu, stream: RawStream, name: &str) -> Result<Option<LentMark>, Fault> {
         let call = || {
             within_device(gpu, || {
                 // The naive engine has no watcher. It waits here, as for every operation that it

@@ -62,7 +62,7 @@ impl<D> MarkPlace<D> {
 
 /// A mark that is lent, by its place.
 #[derive(Clone, Copy)]
-pub struct Lent {
+pub struct LentMark {
     pub mark: RawMark,
     place: u32,
 }
@@ -73,33 +73,33 @@ impl<D: Send + 'static> SpareMarks<D> {
     }
 
     /// Lends a mark; `make` makes one if all are in use.
-    pub fn lend(&self, make: impl FnOnce() -> Result<RawMark, DriverError>) -> Result<Lent, DriverError> {
+    pub fn lend(&self, make: impl FnOnce() -> Result<RawMark, DriverError>) -> Result<LentMark, DriverError> {
         for index in 0.. {
             let Some(place) = self.places.get_or_add(index) else { break };
             if place.take(KEPT) {
-                return Ok(Lent { mark: place.raw(), place: index });
+                return Ok(LentMark { mark: place.raw(), place: index });
             }
             if place.take(EMPTY) {
                 let made = make().inspect_err(|_| place.state.store(EMPTY, Release))?;
                 place.mark.store(made.raw().expose_provenance(), Relaxed);
-                return Ok(Lent { mark: made, place: index });
+                return Ok(LentMark { mark: made, place: index });
             }
         }
         Err(DriverError::refused("all marks are in use"))
     }
 
-    fn place(&self, lent: Lent) -> &MarkPlace<D> {
+    fn place(&self, lent: LentMark) -> &MarkPlace<D> {
         self.places.get(lent.place).expect("it was lent")
     }
 
     /// Keeps a mark for the next call that needs one.
-    pub fn give_back(&self, lent: Lent) {
+    pub fn give_back(&self, lent: LentMark) {
         // Release: pairs with the acquire in `take`.
         self.place(lent).state.store(KEPT, Release);
     }
 
     /// Has an operation end when the device has come to a mark. The watcher is woken afterwards.
-    pub fn owe(&self, lent: Lent, operation: D) {
+    pub fn owe(&self, lent: LentMark, operation: D) {
         let place = self.place(lent);
         // SAFETY: the mark is lent to the caller, and so is its place.
         unsafe { (*place.operation.get()).write(operation) };

@@ -16,7 +16,7 @@
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;
 use crate::engine::core::Core;
-use crate::engine::gpu::devices::{Gpu, Line};
+use crate::engine::gpu::devices::{DeviceStream, Gpu};
 use crate::engine::gpu::loss::insist;
 use crate::engine::gpu::sleep::rest;
 use crate::engine::gpu::timing::Reader;
@@ -299,7 +299,7 @@ impl<'a> Watcher<'a> {
 
     /// Whether nothing is queued, and nothing waits.
     fn is_idle(&self) -> bool {
-        let is_counted = |(line, counted): (&Line, &u64)| line.timeline.queued() == *counted;
+        let is_counted = |(line, counted): (&DeviceStream, &u64)| line.timeline.queued() == *counted;
         self.gpu.lines.iter().zip(&self.counted).all(is_counted)
             && self.waiting.iter().all(BinaryHeap::is_empty)
             && !self.gpu.spare_marks.is_any_due()

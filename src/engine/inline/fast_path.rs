@@ -15,7 +15,7 @@
 //! (the commit decides: `tickets/owner/`), park on its word, and look at what
 //! `ThreadCache::running` shows of it (`diagnose.rs`).
 
-use crate::engine::claims::Source;
+use crate::engine::claims::ClaimSource;
 use crate::engine::core::{Core, DEVICES_USED, FAILED};
 use crate::engine::nesting::{self, enter, inside, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
@@ -108,7 +108,7 @@ impl Current for Inside<'_> {
 pub fn run(
     core: &Arc<Core>,
     request: &Request,
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) -> Tried {
     run_as::<FEW>(core, request, claims, call)
@@ -130,7 +130,7 @@ pub fn run_wide(
 fn run_as<const MOST: usize>(
     core: &Arc<Core>,
     request: &Request,
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) -> Tried {
     let local = core.local();
@@ -166,7 +166,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     /// Counts the operation on all its variables and commits, if all tickets have come, so that it
     /// can run. Else it is counted on none. `engine`: the number of this one.
     #[inline(always)]
-    fn claim_all<S: Source>(&mut self, core: &'a Core, engine: u32, claims: &S) -> Tried {
+    fn claim_all<S: ClaimSource>(&mut self, core: &'a Core, engine: u32, claims: &S) -> Tried {
         let local = self.local;
         let (mut had, mut this) = (Tried::Busy, Word::NONE);
         let mut fill = self.uses.fill();
@@ -226,7 +226,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     /// variables its own.
     #[cold]
     #[inline(never)]
-    fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
+    fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl ClaimSource, had: Tried) -> Tried {
         let may = matches!(had, Tried::NotNow) && core.state.load(Relaxed) & !FAILED == 0;
         if may && acquire_all(core, claims) {
             self.claim_all(core, core.memory.id, claims)

@@ -7,7 +7,7 @@
 //! the variable (`tickets/owner/number.rs`), and the era of the last owner, whose last push this
 //! thread finishes.
 
-use crate::engine::claims::Source;
+use crate::engine::claims::ClaimSource;
 use crate::engine::core::Core;
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
@@ -77,7 +77,7 @@ pub fn adopt(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
 /// and something has changed, so it pays to try the push again.
 #[cold]
 #[inline(never)]
-pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
+pub fn acquire_all(core: &Arc<Core>, claims: &impl ClaimSource) -> bool {
     if !claims.all(|claim, _| !is_common(core, claim.variable.index)) {
         return false;
     }

@@ -18,7 +18,7 @@
 //! `diagnose.rs` reads.
 
 use crate::device::Context;
-use crate::engine::claims::Source;
+use crate::engine::claims::ClaimSource;
 use crate::engine::core::{Core, FAILED};
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
@@ -49,7 +49,7 @@ use std::sync::Arc;
 pub fn push(
     core: &Arc<Core>,
     request: &Request,
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     body: &'static Vtable,
     size: usize,
     store: impl FnOnce(*mut u8),
@@ -88,7 +88,7 @@ pub unsafe fn push_known(
     core: &Arc<Core>,
     class: u8,
     kind: (Property, Name),
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     body: &'static Vtable,
     store: impl FnOnce(*mut u8),
 ) -> bool {
@@ -102,7 +102,7 @@ fn push_of_class(
     group: &Arc<Group>,
     class: u8,
     (property, name): (Property, Name),
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     body: &'static Vtable,
     store: impl FnOnce(*mut u8),
 ) -> bool {
@@ -182,7 +182,7 @@ impl Drop for Filling<'_> {
 
 /// Gives each access its ticket; `false` if one cannot get it.
 #[inline(always)]
-fn claim_all<S: Source>(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &S) -> bool {
+fn claim_all<S: ClaimSource>(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &S) -> bool {
     claims.all(
         #[inline(always)]
         |claim, at| {

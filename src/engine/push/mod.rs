@@ -28,7 +28,7 @@ pub mod logged;
 
 use crate::device::{self, Context, Device};
 use crate::engine::backpressure::{give_room_back, make_room};
-use crate::engine::claims::Source;
+use crate::engine::claims::ClaimSource;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::admit;
 use crate::engine::inline::fast_path::{self, Tried};
@@ -58,7 +58,7 @@ use std::sync::Arc;
 pub fn push<F: Send + 'static>(
     core: &Arc<Core>,
     request: &Request,
-    claims: impl Source,
+    claims: impl ClaimSource,
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
@@ -90,7 +90,7 @@ pub fn push<F: Send + 'static>(
 unsafe fn try_to_push<F>(
     core: &Arc<Core>,
     request: &Request,
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     (body, call): (&'static Vtable, CallStored),
     storage: *mut F,
 ) -> Tried {
@@ -118,7 +118,7 @@ unsafe fn try_to_push<F>(
 fn push_on(
     core: &Arc<Core>,
     request: &Request,
-    claims: impl Source,
+    claims: impl ClaimSource,
     (call, closure): (CallStored, &mut ErasedClosure<'_>),
     tried: Option<Tried>,
 ) -> Result<(), Error> {
@@ -137,7 +137,7 @@ fn push_on(
 fn try_wide(
     core: &Arc<Core>,
     request: &Request,
-    claims: &impl Source,
+    claims: &impl ClaimSource,
     (call, closure): (CallStored, &mut ErasedClosure<'_>),
 ) -> Tried {
     // SAFETY: the closure lies there.

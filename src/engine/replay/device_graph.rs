@@ -15,7 +15,7 @@ use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::replay::program::SyncCall;
+use crate::engine::replay::program::ReplayedCall;
 use crate::error::{Error, ErrorKind, Source};
 use crate::operation::closure::{catch, DropGuarded};
 use crate::operation::context::RunContext;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// An operation that is a part of a [`DeviceGraph`].
 pub struct Captive {
-    pub call: DropGuarded<Box<SyncCall>>,
+    pub call: DropGuarded<Box<ReplayedCall>>,
     pub name: Name,
     /// The variables that it uses, by index, and whether it changes them.
     pub uses: Box<[(u32, bool)]>,

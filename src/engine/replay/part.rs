@@ -29,10 +29,10 @@ use std::sync::Arc;
 
 /// The content of a block in place of a closure: a reference to the graph, and the number of the
 /// operation.
-type Lent = (*const Program, u32);
+type LentNode = (*const Program, u32);
 
-/// The bytes of a [`Lent`].
-pub const LENT: usize = size_of::<Lent>();
+/// The bytes of a [`LentNode`].
+pub const LENT: usize = size_of::<LentNode>();
 
 /// The vtable of such a block.
 pub static PART: Vtable = Vtable { run: Run::Part(run_part), discard: ignore, cost: Cost::Unknown };
@@ -91,7 +91,7 @@ impl Program {
             (*block).priority = replay.priority.saturating_add(part.priority);
             (*block).sequence = replay.stamp.sequence();
             (*block).link = std::ptr::null_mut();
-            Block::closure(block, Layout::Plain).cast::<Lent>().write((Arc::into_raw(Arc::clone(self)), index));
+            Block::closure(block, Layout::Plain).cast::<LentNode>().write((Arc::into_raw(Arc::clone(self)), index));
         }
     }
 
@@ -171,7 +171,7 @@ impl Program {
 unsafe fn run_part(storage: *mut u8, worker: Option<usize>) {
     // SAFETY: `lend_part` has written it. The reference is the block's until the operation is
     // called, and then ours.
-    let (graph, index) = unsafe { storage.cast::<Lent>().read() };
+    let (graph, index) = unsafe { storage.cast::<LentNode>().read() };
     // SAFETY: as above.
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
     let core = Arc::clone(&graph.core);

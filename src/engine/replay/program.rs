@@ -33,12 +33,12 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::Arc;
 
-pub type SyncCall = dyn FnMut(&RunContext<'_>) -> Result<(), Source> + Send;
-pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
+pub type ReplayedCall = dyn FnMut(&RunContext<'_>) -> Result<(), Source> + Send;
+pub type ReplayedAsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 
 /// The closure of an operation of a graph.
 pub enum Body {
-    Sync(UnsafeCell<DropGuarded<Box<SyncCall>>>),
+    Sync(UnsafeCell<DropGuarded<Box<ReplayedCall>>>),
     Async(Box<Detached>),
     /// An operation of a graph that uses devices.
     Part(Box<Part>),
@@ -55,7 +55,7 @@ pub struct Part {
 /// An asynchronous operation of a graph, which ends by its completion and not with its call.
 pub struct Detached {
     /// Called by the runner of the operation's lane, one call after the other.
-    pub call: UnsafeCell<DropGuarded<Box<AsyncCall>>>,
+    pub call: UnsafeCell<DropGuarded<Box<ReplayedAsyncCall>>>,
     /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first. The segment ends when
     /// the other one comes. Or [`CONCLUDED`].
     pub stage: AtomicU8,
