@@ -16,8 +16,8 @@ mod deletion;
 mod ending;
 #[path = "life/expected.rs"]
 mod expected;
-#[path = "life/guests.rs"]
-mod guests;
+#[path = "life/helpers.rs"]
+mod helpers;
 #[path = "life/locks.rs"]
 mod locks;
 #[path = "life/looking.rs"]

@@ -178,38 +178,44 @@ fn upward(imports: &Imports) -> Vec<String> {
     found
 }
 
-/// The name of the type that a line declares.
-fn declared<'a>(line: &'a str, before: &[&str]) -> Option<&'a str> {
+/// What an item declares.
+#[derive(Clone, Copy, PartialEq)]
+enum Declares {
+    Type,
+    Constant,
+}
+
+/// The name that a line declares. Associated types and constants are named with their types.
+fn declared<'a>(line: &'a str, before: &[&str]) -> Option<(Declares, &'a str)> {
     let words: Vec<&str> =
         line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
     let visible = ["pub", "crate", "super", "unsafe"];
     let at = words.iter().position(|word| !visible.contains(word))?;
-    let is_item = match words[at] {
-        "struct" | "enum" | "union" | "trait" => true,
-        "type" => !is_associated(line, before),
-        _ => false,
+    let what = match words[at] {
+        "struct" | "enum" | "union" | "trait" | "type" => Declares::Type,
+        "const" | "static" if !line.contains("fn ") && line.contains(": ") => Declares::Constant,
+        _ => return None,
     };
-    words.get(at + 1).copied().filter(|_| is_item)
+    words.get(at + 1).filter(|name| **name != "_" && !is_associated(line, before)).map(|name| (what, *name))
 }
 
 /// Whether the item that a line begins stands in a trait or in an implementation of one.
 fn is_associated(line: &str, before: &[&str]) -> bool {
     let is_start = |outer: &&&str| outer.trim_start().starts_with(char::is_alphabetic) && outer.trim() != "where";
     let outer = before.iter().rev().filter(is_start).find(|outer| indent(outer) < indent(line));
-    let mut words = outer.into_iter().flat_map(|outer| outer.split([' ', '<', '(', ')']));
-    words
-        .find(|word| !["", "pub", "crate", "unsafe"].contains(word))
-        .is_some_and(|word| ["impl", "trait"].contains(&word))
+    let words = outer.into_iter().flat_map(|outer| outer.split([' ', '<', '(', ')']));
+    let mut words = words.filter(|word| !["", "pub", "crate", "unsafe"].contains(word));
+    words.next().is_some_and(|word| ["impl", "trait"].contains(&word))
 }
 
-/// Names of types that are declared more than once. A file of `platform/` declares a type once for
-/// each system.
-fn doubled(modules: &Modules) -> Vec<String> {
+/// Names that are declared more often than `most` times. A file of `platform/` declares a name once
+/// for each system.
+fn declared_often(modules: &Modules, what: Declares, most: usize) -> Vec<String> {
     let mut found = BTreeMap::<&str, Vec<&str>>::new();
     for (module, code) in modules.iter().filter(|(module, _)| !module.starts_with("sync")) {
         let lines: Vec<&str> = code.lines().collect();
         for (at, line) in lines.iter().enumerate() {
-            if let Some(name) = declared(line, &lines[..at]) {
+            if let Some((_, name)) = declared(line, &lines[..at]).filter(|(kind, _)| *kind == what) {
                 let modules = found.entry(name).or_default();
                 if !(module.starts_with("platform") && modules.contains(&module.as_str())) {
                     modules.push(module);
@@ -219,9 +225,19 @@ fn doubled(modules: &Modules) -> Vec<String> {
     }
     found
         .into_iter()
-        .filter(|(_, modules)| modules.len() > 1)
+        .filter(|(_, modules)| modules.len() > most)
         .map(|(name, modules)| format!("{name}: {modules:?}"))
         .collect()
+}
+
+/// Names of types that are declared more than once.
+fn doubled(modules: &Modules) -> Vec<String> {
+    declared_often(modules, Declares::Type, 1)
+}
+
+/// Names of constants and statics that are declared more than twice.
+fn tripled(modules: &Modules) -> Vec<String> {
+    declared_often(modules, Declares::Constant, 2)
 }
 
 #[test]
@@ -239,6 +255,11 @@ fn files_make_no_circles() {
 #[test]
 fn a_name_of_a_type_stands_for_one_thing() {
     assert_eq!(doubled(&modules()), Vec::<String>::new());
+}
+
+#[test]
+fn a_name_of_a_constant_stands_for_two_things_at_most() {
+    assert_eq!(tripled(&modules()), Vec::<String>::new());
 }
 
 #[test]
@@ -274,4 +295,13 @@ fn the_checks_find_what_they_look_for() {
     let twice =
         ["A: [\"api::a\", \"engine::c\"]", "E: [\"graph::g\", \"graph::g\"]", "F: [\"engine::c\", \"graph::f\"]"];
     assert_eq!(doubled(&planted), twice);
+    let constants =
+        "pub const A: u8 = 0;\nthread_local! {\n    static A: u8 = 0;\n}\nfn a() {\n    const A: u8 = 1;\n}";
+    let constants = self::code(&format!("{constants}\nimpl C {{\n    const B: u8 = 0;\n}}\nconst B: u8 = 1;"));
+    let planted: Modules = [
+        ("pool::a".to_owned(), constants.clone()),
+        ("pool::b".to_owned(), "const B: u8 = 2;\nconst fn B(a: u8) {}\nconst fn B(a: u8) {}".into()),
+    ]
+    .into();
+    assert_eq!(tripled(&planted), ["A: [\"pool::a\", \"pool::a\", \"pool::a\"]"]);
 }

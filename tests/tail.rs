@@ -72,13 +72,13 @@ fn a_call_sorts_a_slice_of_what_a_backlog_leaves() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
         a_backlog_comes_and_goes(&engine);
-        beside_another_looker(&engine, || a_backlog_comes_and_goes(&engine));
+        beside_another_reader(&engine, || a_backlog_comes_and_goes(&engine));
     }
 }
 
 /// Does something while another thread looks at tails as well, so that blocks go by way of the
 /// reclaimer.
-fn beside_another_looker(engine: &Engine, work: impl FnOnce()) {
+fn beside_another_reader(engine: &Engine, work: impl FnOnce()) {
     let (up, is_up) = mpsc::channel::<()>();
     let (down, is_down) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ fn what_a_thread_frees_itself_is_sorted_a_slice_at_a_time() {
     let _watchdog = Watchdog::new(120, "what a thread frees itself");
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
     let x = engine.new_variable();
-    beside_another_looker(&engine, || {
+    beside_another_reader(&engine, || {
         let mut held: Vec<Completion> = (0..1000).map(|_| hold(&engine, &[], &[engine.new_variable()])).collect();
         held.push(hold(&engine, &[], &[x]));
         (0..BACKLOG).for_each(|_| write(&engine, x));

@@ -6,7 +6,7 @@ use crate::call::Argument;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::handle::{number, Lent, Refused, ThreeWords};
 use crate::input::{bad, error_text, null};
-use crate::stock::{Homes, Place, Stock};
+use crate::stock::{Place, Registry, Stock};
 use seriatim::gpu::RawStream;
 use seriatim::Completion;
 use std::ffi::{c_char, c_void};
@@ -26,9 +26,9 @@ unsafe impl ThreeWords for Completion {}
 /// The share of the frame that called C.
 pub struct Frame(&'static Place<Lent<Completion, Argument>>);
 
-static HOMES: Homes<Lent<Completion, Argument>> = Homes::new();
+static REGISTRY: Registry<Lent<Completion, Argument>> = Registry::new();
 
-/// Gives the home of the thread up when the thread ends.
+/// Gives the shared stock of the thread up when the thread ends.
 struct Leaves;
 
 impl Drop for Leaves {
@@ -57,7 +57,7 @@ impl SeriatimCompletion {
     #[inline]
     pub(crate) fn lend(completion: Completion, argument: Argument) -> (Frame, *mut SeriatimCompletion) {
         let will_leave = || LEAVES.try_with(|_| ()).is_ok();
-        let place = STOCK.with(|stock| stock.place(&HOMES, will_leave));
+        let place = STOCK.with(|stock| stock.place(&REGISTRY, will_leave));
         // SAFETY: the place is this call's.
         let handle = unsafe { place.content.lend(completion, argument) };
         (Frame(place), without_provenance_mut(handle))
@@ -100,7 +100,7 @@ fn take_back(completion: *mut SeriatimCompletion) -> Result<Completion, Failure>
         return Err(null("completion"));
     }
     let handle = completion.addr();
-    let place = HOMES.find(number(handle)).ok_or_else(|| refused(Refused::Used))?;
+    let place = REGISTRY.find(number(handle)).ok_or_else(|| refused(Refused::Used))?;
     place.content.take(handle, || give_back(place)).map_err(refused)
 }
 

@@ -2,17 +2,17 @@
 //! an asynchronous function allocates. `completion.rs` uses this, with what `handle.rs` puts into
 //! each place. The models of `loom-tests/tests/handles.rs` run this file.
 //!
-//! Each thread has a [`Home`], and takes the places of its handles from there. A place goes back to
-//! the home that it came from, whichever thread gives it back: the home's own thread puts it on a
-//! list of its own, others push it onto `returned`. Nobody waits for another thread. Only the
-//! whole list is ever taken out of `returned`, so a push that meets a place which was there before
-//! and has come again does no harm: it compares the address, and links to what is there.
+//! Each thread has a [`Stock`], and takes the places of its handles from there. A place goes back to
+//! the stock that it came from, by any thread: the stock's own thread puts it on a list of its own,
+//! others push it onto the list `returned` of the [`SharedStock`]. No thread waits for another. Only
+//! the whole list is ever taken out of `returned`, so a push that meets a place which was there
+//! before and has come again does no harm: it compares the address, and links to what is there.
 //!
-//! Homes and places are never freed, also not when engines are dropped: a thread that begins takes
-//! over the home of one that has ended. There are as many homes as there were threads at once, and
-//! for each home as many places as it ever had handles at once. Memory is made for twice as many
-//! places at most, in buckets that double. So a handle that is used too late meets a place, and
-//! [`Homes::find`] has that place for its number.
+//! Shared stocks and places are never freed, also not when engines are dropped: a thread that begins
+//! takes over the shared stock of one that has ended. There are as many as there were threads at
+//! once, and each has as many places as it ever had handles at once. Memory is made for twice as
+//! many places at most, in buckets that double. So a handle that is used too late meets a place, and
+//! [`Registry::find`] has that place for its number.
 
 use crate::sync::{constant, nulls, AtomicBool, AtomicPtr, AtomicU32, Ordering::*, MODELLED};
 use std::cell::Cell;
@@ -38,44 +38,44 @@ pub trait Content: Sync + 'static {
 #[repr(C, align(64))]
 pub struct Place<T: 'static> {
     pub content: T,
-    /// The home that it goes back to.
-    home: Cell<Option<&'static Home<T>>>,
+    /// The stock that it goes back to.
+    shared: Cell<Option<&'static SharedStock<T>>>,
     /// The next place of the list that it is in.
     next: Cell<Option<&'static Place<T>>>,
 }
 
-// SAFETY: any thread may look at the content. Only the thread that has taken the place uses `home`
+// SAFETY: any thread may look at the content. Only the thread that has taken the place uses `shared`
 // and `next`.
 unsafe impl<T: Sync> Sync for Place<T> {}
 
 /// Where the places of one thread come back to.
-pub struct Home<T: 'static> {
+pub struct SharedStock<T: 'static> {
     returned: AtomicPtr<Place<T>>,
     /// Whether a thread has it.
     occupied: AtomicBool,
-    /// The home that was made before this one.
-    before: Option<&'static Home<T>>,
+    /// The shared stock that was made before this one.
+    before: Option<&'static SharedStock<T>>,
 }
 
-/// All homes and places.
-pub struct Homes<T: 'static> {
-    newest: AtomicPtr<Home<T>>,
+/// All shared stocks and places.
+pub struct Registry<T: 'static> {
+    newest: AtomicPtr<SharedStock<T>>,
     /// The number of the next place to be made.
     next: AtomicU32,
     /// Bucket *b* has the places of the numbers from 2^*b* to 2^(*b* + 1) − 1.
     buckets: [AtomicPtr<Place<T>>; BUCKETS],
 }
 
-/// What a thread has: its home, and the places that lie there for its next handles.
+/// What a thread has: its shared stock, and the places that lie ready for its next handles.
 pub struct Stock<T: 'static> {
-    home: Cell<Option<&'static Home<T>>>,
+    shared: Cell<Option<&'static SharedStock<T>>>,
     free: Cell<Option<&'static Place<T>>>,
 }
 
-impl<T: Content> Homes<T> {
+impl<T: Content> Registry<T> {
     constant! {
-        pub fn new() -> Homes<T> {
-            Homes { newest: AtomicPtr::new(null_mut()), next: AtomicU32::new(FIRST), buckets: nulls() }
+        pub fn new() -> Registry<T> {
+            Registry { newest: AtomicPtr::new(null_mut()), next: AtomicU32::new(FIRST), buckets: nulls() }
         }
     }
 
@@ -89,22 +89,22 @@ impl<T: Content> Homes<T> {
         (!first.is_null()).then(|| unsafe { &*first.add((number ^ 1 << bucket) as usize) })
     }
 
-    /// A new place, which belongs to that home.
-    fn make(&self, home: &'static Home<T>) -> &'static Place<T> {
+    /// A new place, which belongs to that stock.
+    fn make(&self, shared: &'static SharedStock<T>) -> &'static Place<T> {
         // Relaxed: the number says nothing of other memory.
         let number = self.next.fetch_update(Relaxed, Relaxed, |next| (next <= T::LAST).then_some(next + 1));
         let Ok(number) = number else {
             panic!("{} completions of C are in use at once: use some before more operations start", T::LAST - FIRST)
         };
         let place = self.find(number).unwrap_or_else(|| self.enlarge(number));
-        place.home.set(Some(home));
+        place.shared.set(Some(shared));
         place
     }
 
     /// Makes the bucket of a number, unless another thread is faster. Returns the number's place.
     fn enlarge(&self, number: u32) -> &'static Place<T> {
         let bucket = number.ilog2();
-        let empty = |number| Place { content: T::new(number), home: Cell::new(None), next: Cell::new(None) };
+        let empty = |number| Place { content: T::new(number), shared: Cell::new(None), next: Cell::new(None) };
         let places: Box<[Place<T>]> = (1 << bucket..2 << bucket).map(empty).collect();
         let (length, first) = (places.len(), Box::into_raw(places).cast::<Place<T>>());
         // Release: pairs with the acquire in `find`.
@@ -115,30 +115,30 @@ impl<T: Content> Homes<T> {
         self.find(number).expect("the bucket is there")
     }
 
-    /// A home that no thread has, for the calling thread.
-    fn occupy(&self) -> &'static Home<T> {
-        // Acquire: pairs with the release below, so that the home is found as it was made.
+    /// A shared stock that no thread has, for the calling thread.
+    fn occupy(&self) -> &'static SharedStock<T> {
+        // Acquire: pairs with the release below, so that the stock is found as it was made.
         let newest = self.newest.load(Acquire);
-        // SAFETY: homes are never freed.
-        let mut home = unsafe { newest.as_ref() };
-        while let Some(this) = home {
+        // SAFETY: shared stocks are never freed.
+        let mut shared = unsafe { newest.as_ref() };
+        while let Some(this) = shared {
             // Acquire: pairs with the release in `leave`, so that this thread finds what the thread
             // before has given back, and makes no place beside it.
             if !this.occupied.load(Relaxed) && this.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
                 return this;
             }
-            home = this.before;
+            shared = this.before;
         }
-        let new = Home { returned: AtomicPtr::new(null_mut()), occupied: AtomicBool::new(true), before: None };
+        let new = SharedStock { returned: AtomicPtr::new(null_mut()), occupied: AtomicBool::new(true), before: None };
         // A pointer, since the list refers to it before this call returns.
         let new = Box::into_raw(Box::new(new));
         let mut newest = newest;
         loop {
-            // SAFETY: no other thread knows the new home yet. Homes are never freed.
+            // SAFETY: no other thread knows the new stock yet. Shared stocks are never freed.
             unsafe { (*new).before = newest.as_ref() };
-            // Release: pairs with the acquire above. Acquire: the next round refers to that home.
+            // Release: pairs with the acquire above. Acquire: the next round refers to that stock.
             match self.newest.compare_exchange(newest, new, Release, Acquire) {
-                // SAFETY: homes are never freed.
+                // SAFETY: shared stocks are never freed.
                 Ok(_) => return unsafe { &*new },
                 Err(other) => newest = other,
             }
@@ -148,36 +148,36 @@ impl<T: Content> Homes<T> {
 
 impl<T: Content> Stock<T> {
     pub const fn new() -> Stock<T> {
-        Stock { home: Cell::new(None), free: Cell::new(None) }
+        Stock { shared: Cell::new(None), free: Cell::new(None) }
     }
 
     /// A place, which is the caller's until it is given back. `stays`: whether the thread will
-    /// [leave](Stock::leave) its home when it ends.
+    /// [leave](Stock::leave) its shared stock when it ends.
     #[inline]
-    pub fn place(&self, homes: &Homes<T>, stays: fn() -> bool) -> &'static Place<T> {
-        let Some(place) = self.free.get() else { return self.fetch(homes, stays) };
+    pub fn place(&self, registry: &Registry<T>, stays: fn() -> bool) -> &'static Place<T> {
+        let Some(place) = self.free.get() else { return self.fetch(registry, stays) };
         self.free.set(place.next.get());
         place
     }
 
     /// Like [`Stock::place`], when none lies here: takes what has come back, or makes a new one. A
-    /// thread that is ending occupies a home for this call only.
+    /// thread that is ending occupies a shared stock for this call only.
     #[cold]
     #[inline(never)]
-    fn fetch(&self, homes: &Homes<T>, stays: fn() -> bool) -> &'static Place<T> {
-        let visits = self.home.get().is_none() && !stays();
-        let home = self.home.get().unwrap_or_else(|| homes.occupy());
-        self.home.set(Some(home));
+    fn fetch(&self, registry: &Registry<T>, stays: fn() -> bool) -> &'static Place<T> {
+        let visits = self.shared.get().is_none() && !stays();
+        let shared = self.shared.get().unwrap_or_else(|| registry.occupy());
+        self.shared.set(Some(shared));
         // Acquire: pairs with the release in `give_to`, so that the threads that gave a place back
         // have done with it.
-        let returned = home.returned.swap(null_mut(), Acquire);
+        let returned = shared.returned.swap(null_mut(), Acquire);
         // SAFETY: places are never freed.
         let place = match unsafe { returned.as_ref() } {
             Some(place) => {
                 self.free.set(place.next.get());
                 place
             }
-            None => homes.make(home),
+            None => registry.make(shared),
         };
         if visits {
             self.leave();
@@ -191,46 +191,46 @@ impl<T: Content> Stock<T> {
     /// It came from [`Stock::place`] of some thread, and is the caller's.
     #[inline]
     pub unsafe fn give_back(&self, place: &'static Place<T>) {
-        // Both have a home: the place since it was made, this thread if it is the same one.
-        let home = place.home.get();
-        if home.map(from_ref) == self.home.get().map(from_ref) {
+        // Both have a shared stock: the place since it was made, this thread if it is the same one.
+        let shared = place.shared.get();
+        if shared.map(from_ref) == self.shared.get().map(from_ref) {
             place.next.set(self.free.replace(Some(place)));
-        } else if let Some(home) = home {
+        } else if let Some(shared) = shared {
             // SAFETY: by the contract.
-            unsafe { Self::give_to(home, place, place) };
+            unsafe { Self::give_to(shared, place, place) };
         }
     }
 
-    /// Pushes a list of places, from `first` to `last`, onto what has come back to a home.
+    /// Pushes a list of places, from `first` to `last`, onto what has come back to a shared stock.
     ///
     /// # Safety
-    /// As [`Stock::give_back`], for each of them; they are this home's.
-    unsafe fn give_to(home: &'static Home<T>, first: &'static Place<T>, last: &'static Place<T>) {
-        let mut there = home.returned.load(Relaxed);
+    /// As [`Stock::give_back`], for each of them; they are this stock's.
+    unsafe fn give_to(shared: &'static SharedStock<T>, first: &'static Place<T>, last: &'static Place<T>) {
+        let mut there = shared.returned.load(Relaxed);
         loop {
             // SAFETY: places are never freed. This one is the caller's until it is pushed.
             last.next.set(unsafe { there.as_ref() });
             // Release: pairs with the acquire in `fetch`.
-            match home.returned.compare_exchange_weak(there, from_ref(first).cast_mut(), Release, Relaxed) {
+            match shared.returned.compare_exchange_weak(there, from_ref(first).cast_mut(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(other) => there = other,
             }
         }
     }
 
-    /// Gives the home up, for a thread to come. Called when the thread ends.
+    /// Gives the shared stock up, for a thread to come. Called when the thread ends.
     pub fn leave(&self) {
-        let Some(home) = self.home.take() else { return };
+        let Some(shared) = self.shared.take() else { return };
         if let Some(first) = self.free.take() {
             let mut last = first;
             while let Some(next) = last.next.get() {
                 last = next;
             }
             // SAFETY: the places in the list are this thread's.
-            unsafe { Self::give_to(home, first, last) };
+            unsafe { Self::give_to(shared, first, last) };
         }
         // Release: pairs with the acquire in `occupy`.
-        home.occupied.store(false, Release);
+        shared.occupied.store(false, Release);
     }
 }
 
@@ -250,11 +250,11 @@ mod tests {
         }
     }
 
-    /// One thread takes places, and another gives them back: they come home, and so do those of a
+    /// One thread takes places, and another gives them back: they come back, and so do those of a
     /// thread that has ended, and of one that was ending when it took them.
     #[test]
-    fn places_come_home_whoever_gives_them_back() {
-        static HOMES: Homes<Number> = Homes::new();
+    fn places_come_back_from_any_thread() {
+        static REGISTRY: Registry<Number> = Registry::new();
         let mut places = HashSet::new();
         for stays in [(|| true) as fn() -> bool, || false, || true] {
             let (gives, given) = channel::<&'static Place<Number>>();
@@ -272,7 +272,7 @@ mod tests {
                 scope.spawn(move || {
                     let stock = Stock::new();
                     for count in 0..1000 {
-                        let place = stock.place(&HOMES, stays);
+                        let place = stock.place(&REGISTRY, stays);
                         used.send(place.content.0).unwrap();
                         gives.send(place).unwrap();
                         if count % 3 == 0 {
@@ -289,15 +289,16 @@ mod tests {
 
     #[test]
     fn places_have_the_numbers_that_they_are_found_by() {
-        static HOMES: Homes<Number> = Homes::new();
+        static REGISTRY: Registry<Number> = Registry::new();
         let stock = Stock::new();
         for number in FIRST..=Number::LAST {
-            let place = stock.place(&HOMES, || true);
+            let place = stock.place(&REGISTRY, || true);
             assert_eq!(place.content.0, number);
-            assert!(std::ptr::eq(place, HOMES.find(number).unwrap()));
+            assert!(std::ptr::eq(place, REGISTRY.find(number).unwrap()));
         }
-        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stock.place(&HOMES, || true).content.0));
+        let refused =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stock.place(&REGISTRY, || true).content.0));
         assert!(refused.is_err(), "there is no number for another place");
-        assert!([0, 1, FIRST - 1, 1 << 20, u32::MAX].into_iter().all(|number| HOMES.find(number).is_none()));
+        assert!([0, 1, FIRST - 1, 1 << 20, u32::MAX].into_iter().all(|number| REGISTRY.find(number).is_none()));
     }
 }

@@ -217,7 +217,7 @@ fn workers_that_all_sleep_are_woken() {
 /// A helper's wait may be over before the helper has run what it has taken.
 #[test]
 fn what_a_helper_takes_and_does_not_run_goes_back() {
-    explore("a guest that takes something in vain", 2, 50, || {
+    explore("a helper that takes something in vain", 2, 50, || {
         run_all(workers(1, false, 1, |_, _| ()), |host| {
             host.submit(0, Some(0));
             host.group.get().expect("set").help(host, || false);
@@ -227,7 +227,7 @@ fn what_a_helper_takes_and_does_not_run_goes_back() {
 
 #[test]
 fn what_comes_to_a_worker_that_runs_something_is_run_by_a_helper() {
-    explore("a guest that looks, sleeps and is woken", 1, 5000, || {
+    explore("a helper that looks, sleeps and is woken", 1, 5000, || {
         // The first, which ends only when the second has run, lets the second be pushed. The only
         // worker is then at the first.
         let body = |host: &Numbered, number| {
@@ -262,7 +262,7 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_helper() {
 /// Nobody unparks it: the thread that has ended the wait may have looked for sleepers just before.
 #[test]
 fn a_helper_whose_wait_is_over_does_not_sleep() {
-    explore("a guest whose wait is over when it falls asleep", 1, 2, || {
+    explore("a helper whose wait is over when it falls asleep", 1, 2, || {
         let (group, host) = workers(1, false, 0, |_, _| ());
         let mut asked = 0;
         group.serve(&host, &mut || true, &mut || {

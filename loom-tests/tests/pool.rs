@@ -64,8 +64,8 @@ fn two_threads_send_magazines_back_while_the_owner_takes() {
 }
 
 #[test]
-fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
-    explore("a looker comes and leaves", 3, 30, || {
+fn memory_is_reused_at_once_only_after_the_last_other_reader_has_left() {
+    explore("a reader comes and leaves", 3, 30, || {
         let memory = Arc::new(Memory::new().unwrap());
         // A link that leads to a value until it is cut, as a tail leads to a block.
         let shared = Arc::new((AtomicUsize::new(0), UnsafeCell::new(0usize)));
@@ -179,7 +179,7 @@ fn free_elsewhere_against_refill(looking: bool) {
         assert!(again.insert(unsafe { cache.allocate(0) }.addr()), "a block came back twice");
     }
     // What was sent through the epochs may take a while.
-    assert!(looking || memory.blocks.slabs.blocks().count() == all, "a block did not come home");
+    assert!(looking || memory.blocks.slabs.blocks().count() == all, "a block did not come back");
 }
 
 #[test]
@@ -208,8 +208,8 @@ fn a_cache_has_one_owner_at_a_time() {
             })
             .collect();
         owners.into_iter().for_each(|owner| owner.join().unwrap());
-        assert!(private.get() > 0, "nobody adopted a home that was free");
-        assert!(memory.blocks.caches.iter().count() <= 2, "more homes than owners at a time");
+        assert!(private.get() > 0, "nobody adopted a cache that was free");
+        assert!(memory.blocks.caches.iter().count() <= 2, "more caches than owners at a time");
     });
 }
 
@@ -217,7 +217,7 @@ fn a_cache_has_one_owner_at_a_time() {
 /// Both send a block back to a third one.
 #[test]
 fn who_takes_a_cache_over_is_counted_while_its_last_owner_leaves() {
-    explore("a looker takes over the cache of one that leaves", 2, 20, || {
+    explore("a reader takes over the cache of one that leaves", 2, 20, || {
         let memory = Arc::new(Memory::new().unwrap());
         let [owner, leaver] = [(); 2].map(|()| ThreadContext::new(&memory));
         // SAFETY: nothing was read from a tail, here and below.

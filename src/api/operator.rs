@@ -70,7 +70,7 @@ struct OperatorState {
     request: Request,
     /// The engine learns how long the closure takes by `key`: the user's, or else that of the
     /// closure's type. `None`: this is not learned.
-    costs: Arc<InlinePolicy>,
+    inline_policy: Arc<InlinePolicy>,
     key: Option<CostKey>,
 }
 
@@ -134,7 +134,7 @@ where
         // What runs inside its push has no flags.
         let request = Request::named(inner.request.name);
         let measure = |run: &RunContext<'_>| {
-            inner.costs.measure(
+            inner.inline_policy.measure(
                 || inner.key,
                 #[inline(always)]
                 || self(run),
@@ -191,12 +191,22 @@ impl Operator {
         for claim in claims {
             resolve(core, claim.variable)?;
         }
-        let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
+        let (engine, inline_policy) = (core.memory.id, Arc::clone(&core.inline_policy));
         let key = core.learned.has(request.property).then_some(key);
         let located = claims.iter().map(|claim| (*claim, Location::of(claim.variable.index))).collect();
         let class = class_of(core, &request, claims.len(), HELD);
         let claims = claims.into();
-        Ok(Operator(Arc::new(OperatorState { engine, inside, class, call, claims, located, request, costs, key })))
+        Ok(Operator(Arc::new(OperatorState {
+            engine,
+            inside,
+            class,
+            call,
+            claims,
+            located,
+            request,
+            inline_policy,
+            key,
+        })))
     }
 
     /// Returns the parts that `Capture::push` records: the name, the property, the variables and a
@@ -248,7 +258,7 @@ impl Operator {
         self.check(core)?;
         let inner = &*self.0;
         let inside = matches!(inner.inside, RunsInside::Always)
-            || matches!(inner.inside, RunsInside::WhenShort) && inner.costs.runs_inside(|| inner.key);
+            || matches!(inner.inside, RunsInside::WhenShort) && inner.inline_policy.runs_inside(|| inner.key);
         let mut tried = Tried::NotNow;
         if let (true, OperatorCall::Sync(call)) = (inside && context == Context::cpu(0), &inner.call) {
             tried = call.run_inside(inner, core);
@@ -274,7 +284,7 @@ impl Operator {
         // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
         let call = move |run: &RunContext<'_>| match &held.call {
-            OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call.call(run)),
+            OperatorCall::Sync(call) => held.inline_policy.measure(|| held.key, || call.call(run)),
             OperatorCall::Async(_) => Ok(()),
         };
         let request = &inner.request;
@@ -328,10 +338,10 @@ impl OperatorState {
     fn run_wide(&self, core: &Arc<Core>, context: Context) -> Tried {
         let OperatorCall::Sync(call) = &self.call else { return Tried::NotNow };
         let request = &Request { context, ..self.request };
-        if !runs_here(core, request, || self.costs.runs_inside(|| self.key)) {
+        if !runs_here(core, request, || self.inline_policy.runs_inside(|| self.key)) {
             return Tried::NotNow;
         }
-        let mut call = |run: &RunContext<'_>| catch(|| self.costs.measure(|| self.key, || call.call(run)));
+        let mut call = |run: &RunContext<'_>| catch(|| self.inline_policy.measure(|| self.key, || call.call(run)));
         fast_path::run_wide(core, request, &self.claims, &mut call)
     }
 }

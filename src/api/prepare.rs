@@ -81,7 +81,7 @@ impl Engine {
         R: IntoOutcome,
     {
         let _ = closure; // its type says it
-        self.core().costs.expect(CostKey::of_type::<F>(), takes);
+        self.core().inline_policy.expect(CostKey::of_type::<F>(), takes);
     }
 
     /// Like [`expect_cost`](Engine::expect_cost), but for operations and operators with this
@@ -96,7 +96,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn expect_cost_of(&self, key: u64, takes: Duration) {
-        self.core().costs.expect(CostKey::given(key), takes);
+        self.core().inline_policy.expect(CostKey::given(key), takes);
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Handles(Vec<(HandleKey, Option<Box<dyn Any>>)>);
 
 std::thread_local! {
     /// Those without a value are in use, or are being made.
-    static KEPT: RefCell<Handles> = const { RefCell::new(Handles(Vec::new())) };
+    static KEPT_HANDLES: RefCell<Handles> = const { RefCell::new(Handles(Vec::new())) };
 }
 
 impl Handles {
@@ -52,7 +52,7 @@ impl Drop for Handles {
 
 /// Gives the calling thread these handles; returns those that it has had.
 pub fn replace(handles: Handles) -> Handles {
-    KEPT.try_with(|kept| kept.replace(handles)).unwrap_or_default()
+    KEPT_HANDLES.try_with(|kept| kept.replace(handles)).unwrap_or_default()
 }
 
 /// A handle that an operation uses, or makes.
@@ -67,7 +67,7 @@ struct InUse<H: 'static> {
 impl<H> Drop for InUse<H> {
     fn drop(&mut self) {
         let handle = self.handle.take();
-        KEPT.with_borrow_mut(|kept| match (kept.place(self.key), handle) {
+        KEPT_HANDLES.with_borrow_mut(|kept| match (kept.place(self.key), handle) {
             (Some(place), Some(handle)) => kept.0[place].1 = Some(handle),
             (Some(place), None) => drop(kept.0.remove(place)),
             // There always is one. Dropped here, it would be dropped under the borrow.
@@ -84,7 +84,7 @@ pub fn with<H: 'static, R>(
     call: impl FnOnce(&mut H) -> R,
 ) -> Result<R, Error> {
     let key = (TypeId::of::<H>(), number);
-    let found = KEPT.with_borrow_mut(|kept| match kept.place(key) {
+    let found = KEPT_HANDLES.with_borrow_mut(|kept| match kept.place(key) {
         Some(place) => kept.0[place].1.take().map(Some),
         None => {
             kept.0.push((key, None));

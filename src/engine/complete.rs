@@ -88,7 +88,7 @@ impl Core {
             if let Some(failure) = failure {
                 inside(local, || drop(failure));
             }
-            Block::enter(block, FREE);
+            Block::enter(block, BLANK);
             let mut found = ReadyList::new(local);
             let deleted = (flags & FLAG_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
             self.count_out(block, &self.memory.table, &mut found);

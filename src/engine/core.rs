@@ -90,7 +90,7 @@ pub struct Core {
     /// Of these it is learned how long their closures take.
     pub learned: Properties,
     /// How long the closures of each kind have lately taken.
-    pub costs: Arc<InlinePolicy>,
+    pub inline_policy: Arc<InlinePolicy>,
     /// The group that runs [`Property::Normal`] operations, if its workers have logs.
     pub workers: Option<Arc<Group>>,
 }
@@ -118,7 +118,7 @@ impl Core {
             memory: Arc::new(memory),
             inside,
             learned,
-            costs: Arc::new(if inline && !naive { InlinePolicy::new(limit) } else { InlinePolicy::none() }),
+            inline_policy: Arc::new(if inline && !naive { InlinePolicy::new(limit) } else { InlinePolicy::none() }),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             nested_threads: AtomicUsize::new(settings.nested_threads),
             settings,
@@ -263,7 +263,7 @@ pub trait Dispatch: Send + Sync {
     ///
     /// # Safety
     /// The operation is ready, was admitted, and is the caller's to give away.
-    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, moment: ReadyCause);
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, cause: ReadyCause);
 
     /// Puts a ready operation where another thread finds it: the worker numbered `place`, or a
     /// worker that has nothing to do. Called by replays (`replay/mod.rs`).

@@ -6,7 +6,7 @@
 //! block have the same: `Inside` in `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
 //!
 //! No other thread touches any of it: a borrow asks on the same thread, through
-//! `operation/current.rs`. `SPARE` is a list that each thread keeps for all engines.
+//! `operation/current.rs`. `SPARE_LIST` is a list that each thread keeps for all engines.
 
 use crate::operation::access::Mode;
 use crate::operation::block::Block;
@@ -70,7 +70,7 @@ impl Current for Enlisted<'_> {
 const INLINE: usize = 8;
 
 thread_local! {
-    static SPARE: Cell<Vec<(u32, bool)>> = const { Cell::new(Vec::new()) };
+    static SPARE_LIST: Cell<Vec<(u32, bool)>> = const { Cell::new(Vec::new()) };
 }
 
 /// An asynchronous operation. The declared variables are copied, as the block may be another
@@ -103,7 +103,7 @@ impl Copied<'_> {
     #[inline(never)]
     fn add_to_many(&mut self, of: (u32, bool)) {
         if self.many.is_empty() {
-            self.many = SPARE.try_with(Cell::take).unwrap_or_default();
+            self.many = SPARE_LIST.try_with(Cell::take).unwrap_or_default();
             self.many.clear();
         }
         self.many.push(of);
@@ -134,7 +134,7 @@ impl Drop for Copied<'_> {
     fn drop(&mut self) {
         if !self.many.is_empty() {
             let many = std::mem::take(&mut self.many);
-            let _ = SPARE.try_with(|spare| spare.set(many));
+            let _ = SPARE_LIST.try_with(|spare| spare.set(many));
         }
     }
 }

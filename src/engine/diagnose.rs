@@ -160,10 +160,10 @@ pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// How many blocks a report looks at in any case; [`PATIENCE`] is how long it then goes on. It is
+/// How many blocks a report looks at in any case; [`REPORT_TIME`] is how long it then goes on. It is
 /// the last thing that a wait does when its time is up.
 const LEAST_BLOCKS: usize = 256;
-const PATIENCE: Duration = Duration::from_micros(20);
+const REPORT_TIME: Duration = Duration::from_micros(20);
 /// Blocks between two readings of the clock.
 const BLOCKS_A_READING: usize = 64;
 
@@ -212,7 +212,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     }
     let (mut looked, mut all) = (0, true);
     for block in core.memory.blocks.slabs.blocks() {
-        if looked >= LEAST_BLOCKS && looked % BLOCKS_A_READING == 0 && start.elapsed() >= PATIENCE {
+        if looked >= LEAST_BLOCKS && looked % BLOCKS_A_READING == 0 && start.elapsed() >= REPORT_TIME {
             all = false;
             break;
         }

@@ -4,7 +4,7 @@
 //! All of it lies in a [`DraftPlace`], which the thread keeps from one operation to the next. A
 //! builder has only a pointer to it: each call moves the builder, and moving what was just written
 //! in parts takes longer than the rest of a push. One thread at a time has it. A builder may be
-//! sent to another thread: then the thread that ends the builder keeps the place (`KEPT`).
+//! sent to another thread: then the thread that ends the builder keeps the place (`KEPT_PLACE`).
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ const MOST_PLACES: u32 = 64;
 
 thread_local! {
     /// The places of the thread that are not in use, in a list.
-    static KEPT: Cell<Option<Box<DraftPlace>>> = const { Cell::new(None) };
+    static KEPT_PLACE: Cell<Option<Box<DraftPlace>>> = const { Cell::new(None) };
 }
 
 /// The memory of a [`Draft`].
@@ -47,7 +47,7 @@ impl Draft {
     /// Begins an ordinary operation with this name and no variables.
     #[inline]
     pub fn new(name: Name) -> Draft {
-        let kept = KEPT.try_with(|kept| {
+        let kept = KEPT_PLACE.try_with(|kept| {
             let mut place = kept.take()?;
             // The value that is replaced is `None`, as it was just taken: there is nothing to drop.
             forget(kept.replace(place.next.take()));
@@ -130,7 +130,7 @@ impl Drop for Draft {
             return;
         }
         place.claims.clear();
-        let _ = KEPT.try_with(|kept| {
+        let _ = KEPT_PLACE.try_with(|kept| {
             let next = kept.take();
             place.behind = next.as_ref().map_or(0, |next| next.behind + 1);
             // The value that is replaced is `None`, as it was just taken.
@@ -208,9 +208,9 @@ mod tests {
         for _ in 0..2 {
             let drafts: Vec<Draft> = (0..2 * MOST_PLACES).map(|_| draft()).collect();
             drop(drafts);
-            let first = KEPT.take().expect("they are kept");
+            let first = KEPT_PLACE.take().expect("they are kept");
             assert_eq!(first.behind, MOST_PLACES - 1);
-            KEPT.set(Some(first));
+            KEPT_PLACE.set(Some(first));
         }
         let variable = Variable { engine: 1, index: 2, generation: 3 };
         let mut first = draft();

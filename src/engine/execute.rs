@@ -104,7 +104,7 @@ impl Core {
                         if always {
                             call(storage, &run)
                         } else {
-                            self.costs.measure(key, || call(storage, &run))
+                            self.inline_policy.measure(key, || call(storage, &run))
                         }
                     });
                     leave(local);
@@ -175,7 +175,7 @@ impl Core {
             enter(local);
             let outcome = within(&Enlisted::new(&self.memory, block), || {
                 let key = || self.cost_key(Block::property(block), body, storage);
-                self.costs.measure(key, || call(storage, &run))
+                self.inline_policy.measure(key, || call(storage, &run))
             });
             leave(local);
             if outcome.is_err() || self.state.load(Relaxed) != 0 {
@@ -183,7 +183,7 @@ impl Core {
                 pay(local);
                 return true;
             }
-            Block::enter(block, FREE);
+            Block::enter(block, BLANK);
             let mut found = ReadyList::new(local);
             self.count_out(block, &Stepping(&self.memory.table), &mut found);
             local.count_completed();

@@ -46,7 +46,7 @@ pub const EMPTY: u32 = u32::MAX;
 const IDLE: u32 = u32::MAX - 1;
 /// Bit of a message about a segment: the segment has ended, later than its call returned. Without
 /// this bit, the message says that all that the segment waits for in other lanes is done.
-const ENDED: u32 = 1 << 30;
+const SEGMENT_ENDED: u32 = 1 << 30;
 /// The most segments of a plan. A message below the plan's number of segments is about that
 /// segment. The next numbers, one for each lane, start that lane. The number after them begins a
 /// replay.
@@ -201,13 +201,13 @@ impl Lanes {
     /// The segment has been run and has not ended, and [`LaneHost::run`] has returned `false` for
     /// it, or will and does nothing more with it.
     pub unsafe fn ended(&self, segment: u32) -> bool {
-        self.send(self.plan.segments[segment as usize].lane, segment | ENDED)
+        self.send(self.plan.segments[segment as usize].lane, segment | SEGMENT_ENDED)
     }
 
     /// Returns the inbox link of a message.
     #[inline]
     pub fn link(&self, message: u32) -> &AtomicU32 {
-        let number = (message & !ENDED) as usize;
+        let number = (message & !SEGMENT_ENDED) as usize;
         match self.segments.get(number) {
             Some(segment) => &segment.next,
             None => &self.links[number - self.segments.len()],
@@ -302,9 +302,9 @@ impl Lanes {
 
     fn receive(&self, lane: u32, own: &mut LaneState, message: u32, host: &mut impl LaneHost) {
         let count = self.segments.len() as u32;
-        if message & ENDED != 0 {
-            host.conclude(message & !ENDED);
-            self.finish(lane, own, message & !ENDED, host);
+        if message & SEGMENT_ENDED != 0 {
+            host.conclude(message & !SEGMENT_ENDED);
+            self.finish(lane, own, message & !SEGMENT_ENDED, host);
         } else if message < count {
             self.arrive(own, message);
         } else if message < count + self.lanes.len() as u32 {

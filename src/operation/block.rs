@@ -25,7 +25,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 /// Stage: the block is in a pool or being filled.
-pub const FREE: u8 = 0;
+pub const BLANK: u8 = 0;
 /// Stage: pushed, and not yet running.
 pub const PENDING: u8 = 1;
 /// Stage: running, or waiting for its asynchronous completion.
@@ -84,7 +84,7 @@ pub struct Block {
     pub count: u32,
     /// `POOLED`, `RINGED`, `INSIDE`, `LINKED` or `VOIDED`, which any helper of the push may store.
     kind: AtomicU8,
-    /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for `src/engine/diagnose.rs` only.
+    /// `BLANK`, `ASSEMBLED`, `PENDING` or `RUNNING`: for `src/engine/diagnose.rs` only.
     pub lifecycle: AtomicU8,
     pub flags: u16,
     /// The length of the name.
@@ -127,7 +127,7 @@ impl Block {
                 tested: AtomicU32::new(0),
                 count: 0,
                 kind: AtomicU8::new(POOLED),
-                lifecycle: AtomicU8::new(FREE),
+                lifecycle: AtomicU8::new(BLANK),
                 flags: 0,
                 name_length: 0,
                 destination: 0,
@@ -314,8 +314,8 @@ impl Block {
     #[inline]
     pub unsafe fn mark_lines(this: *mut Block) {
         // So many accesses and the beginning of a closure need one line.
-        const FEW: u32 = 2;
-        const { assert!(MODELLED || behind(FEW as usize, Layout::Plain) + CLOSURE_ALIGN <= 2 * LINE) };
+        const IN_ONE_LINE: u32 = 2;
+        const { assert!(MODELLED || behind(IN_ONE_LINE as usize, Layout::Plain) + CLOSURE_ALIGN <= 2 * LINE) };
         // SAFETY: the caller owns the operation, which is of this layout; each block has two lines.
         // At the start of a line lies a ticket, a write before, what was the closure's, or nothing.
         // Nothing is needed any more, and what other threads could still look at is atomic.
@@ -324,7 +324,7 @@ impl Block {
                 return;
             }
             (*this.cast::<u8>().add(LINE).cast::<AtomicU64>()).store(0, Ordering::Relaxed);
-            if (*this).count > FEW {
+            if (*this).count > IN_ONE_LINE {
                 Block::mark_further_lines(this);
             }
         }

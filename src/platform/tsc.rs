@@ -1,21 +1,21 @@
-//! A stopwatch for times that are not much longer than a reading of the system's clock takes. Used
+//! A clock for times that are not much longer than a reading of the system's clock takes. Used
 //! by `engine/inline/policy.rs` and `engine/dispatch/naive.rs`, each of which has one for all
 //! threads of an engine. Any thread may read it, and the thread that ends a measurement
-//! ([`Stopwatch::since`]) also finds out `rate` and `due` anew when it is time. Nothing else
+//! ([`Tsc::since`]) also finds out `rate` and `due` anew when it is time. Nothing else
 //! changes.
 //!
 //! On x86-64 it reads the time-stamp counter, which takes 8 ns instead of 25. The processor has to
 //! say that the counter runs evenly, and it must be no slower to read than the clock: some virtual
 //! machines have their host read it, which takes microseconds. How fast it runs is found out on the
 //! way, against the system's clock: once a millisecond has passed, and again whenever twice as much
-//! has. Until then, and elsewhere, the stopwatch reads the system's clock. Where this clock ticks
+//! has. Until then, and elsewhere, it reads the system's clock. Where this clock ticks
 //! slowly (every 100 ns on Windows), a shorter time comes out as nothing or as a tick.
 
 use crate::sync::{AtomicU64, Instant, Ordering::*};
 use std::time::Duration;
 
-/// A stopwatch that several threads use.
-pub struct Stopwatch {
+/// The processor's time stamp counter, as a clock that several threads use.
+pub struct Tsc {
     began: Instant,
     /// Where the counter stood at `began`; `None` if it is not used.
     origin: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Stopwatch {
     due: AtomicU64,
 }
 
-/// A reading of a stopwatch.
+/// A reading of a [`Tsc`].
 #[derive(Clone, Copy)]
 pub enum Reading {
     Counter(u64),
@@ -37,13 +37,13 @@ const SPAN: u64 = 1024;
 /// a few hundredths.
 const SOON: Duration = Duration::from_millis(1);
 
-impl Stopwatch {
-    pub fn new() -> Stopwatch {
+impl Tsc {
+    pub fn new() -> Tsc {
         let origin = (counter::is_even() && is_quick(counter::read_after)).then(counter::read);
-        Stopwatch { began: Instant::now(), origin, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
+        Tsc { began: Instant::now(), origin, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
     }
 
-    /// Returns a reading, for [`Stopwatch::since`].
+    /// Returns a reading, for [`Tsc::since`].
     #[cold]
     pub fn start(&self) -> Reading {
         match self.rate.load(Relaxed) {
@@ -52,7 +52,7 @@ impl Stopwatch {
         }
     }
 
-    /// Returns the time that has passed since a reading of this stopwatch.
+    /// Returns the time that has passed since a reading of this clock.
     #[cold]
     pub fn since(&self, start: Reading) -> Duration {
         match start {
@@ -82,7 +82,7 @@ impl Stopwatch {
         }
     }
 
-    /// Returns by how much a [`Stopwatch::reading`] grows in this time.
+    /// Returns by how much a [`Tsc::reading`] grows in this time.
     pub fn readings(&self, time: Duration) -> u64 {
         let nanoseconds = time.as_nanos() as u64;
         match self.rate.load(Relaxed) {
@@ -176,22 +176,22 @@ mod counter {
 mod tests {
     use super::*;
 
-    /// Sleeps end late, so a stopwatch is compared with the clock.
+    /// Sleeps end late, so the counter is compared with the system's clock.
     #[test]
     fn it_agrees_with_the_clock_before_and_after_it_knows_the_counter() {
-        let stopwatch = Stopwatch::new();
+        let tsc = Tsc::new();
         for round in 0..20 {
-            let known = stopwatch.rate.load(Relaxed) != 0;
+            let known = tsc.rate.load(Relaxed) != 0;
             let start = Instant::now();
-            let began = stopwatch.start();
+            let began = tsc.start();
             std::thread::sleep(Duration::from_millis(2));
-            let inner = stopwatch.since(began);
+            let inner = tsc.since(began);
             let outer = start.elapsed();
             // Others may get the core between two readings, rarely twice in a row.
             let close = inner <= outer + outer / 10 && outer <= inner + inner / 10 + Duration::from_millis(50);
             assert!(close, "round {round}, known {known}: {inner:?} inside {outer:?}");
         }
-        assert_eq!(stopwatch.rate.load(Relaxed) != 0, stopwatch.origin.is_some());
+        assert_eq!(tsc.rate.load(Relaxed) != 0, tsc.origin.is_some());
     }
 
     #[test]

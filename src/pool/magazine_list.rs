@@ -130,7 +130,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_goes_into_racks_comes_out_once() {
+    fn what_goes_into_a_list_comes_out_once() {
         let memory = Memory::new().unwrap();
         let stack = Stack::new();
         let mut lists = [MagazineList::new(), MagazineList::new()];

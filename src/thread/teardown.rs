@@ -137,15 +137,15 @@ mod slot {
     use std::ptr::null_mut;
 
     thread_local! {
-        static STRAYS: Cell<*mut FallbackContexts> = const { Cell::new(null_mut()) };
+        static CONTEXTS: Cell<*mut FallbackContexts> = const { Cell::new(null_mut()) };
     }
 
     pub fn get() -> *mut FallbackContexts {
-        STRAYS.try_with(Cell::get).unwrap_or(null_mut())
+        CONTEXTS.try_with(Cell::get).unwrap_or(null_mut())
     }
 
     pub fn set(contexts: *mut FallbackContexts) {
-        let _ = STRAYS.try_with(|slot| slot.set(contexts));
+        let _ = CONTEXTS.try_with(|slot| slot.set(contexts));
     }
 }
 

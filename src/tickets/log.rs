@@ -50,11 +50,11 @@ pub struct Log {
     /// that look for operations ([`Log::find`]).
     scanned: AtomicU64,
     scanned_at: AtomicPtr<LogSegment>,
-    chain: CachePadded<Chain>,
+    segments: CachePadded<Segments>,
 }
 
 /// The pusher's list of segments.
-struct Chain {
+struct Segments {
     /// The first segment of the log: every operation before it has been taken.
     oldest: AtomicPtr<LogSegment>,
     /// The segments that are not in the log.
@@ -77,7 +77,7 @@ impl Log {
             at: AtomicPtr::new(first),
             scanned: AtomicU64::new(0),
             scanned_at: AtomicPtr::new(first),
-            chain: CachePadded::new(Chain { oldest: AtomicPtr::new(first), spares: Cell::new(null_mut()) }),
+            segments: CachePadded::new(Segments { oldest: AtomicPtr::new(first), spares: Cell::new(null_mut()) }),
         }
     }
 
@@ -125,8 +125,8 @@ impl Log {
                 (!next.is_null()).then_some(next)
             })
         };
-        let of_log = after(self.chain.oldest.load(Relaxed), |segment| segment.next.load(Relaxed)).count();
-        of_log + after(self.chain.spares.get(), |segment| segment.spare.get()).count()
+        let of_log = after(self.segments.oldest.load(Relaxed), |segment| segment.next.load(Relaxed)).count();
+        of_log + after(self.segments.spares.get(), |segment| segment.spare.get()).count()
     }
 
     #[cold]
@@ -136,17 +136,17 @@ impl Log {
         // stands there no more.
         unsafe {
             self.take_off_the_front(cursor);
-            if self.chain.spares.get().is_null() {
+            if self.segments.spares.get().is_null() {
                 // Threads that wait take operations out of the middle, and the worker may have no
                 // core: so look how far all have been taken.
                 self.find_within(SCANNED);
                 self.take_off_the_front(cursor);
             }
-            let mut segment = self.chain.spares.get();
+            let mut segment = self.segments.spares.get();
             if segment.is_null() {
                 segment = LogSegment::new();
             } else {
-                self.chain.spares.set((*segment).spare.get());
+                self.segments.spares.set((*segment).spare.get());
             }
             let number = cursor.number.get() + 1;
             // Release: pairs with the acquire in `Cursor::look`. A thread that finds an entry
@@ -171,7 +171,7 @@ impl Log {
         let full = taken / LENGTH as u64;
         for _ in 0..AT_ONCE {
             // Relaxed (all): only the pusher stores them.
-            let oldest = self.chain.oldest.load(Relaxed);
+            let oldest = self.segments.oldest.load(Relaxed);
             // SAFETY: as in `extend`.
             unsafe {
                 if oldest == cursor.segment.get() || (*oldest).number.load(Relaxed) >= full {
@@ -179,12 +179,12 @@ impl Log {
                 }
                 // Release: pairs with the acquire in `begin`. A thread that begins at this segment
                 // finds it as it was appended.
-                self.chain.oldest.store((*oldest).next.load(Relaxed), Release);
+                self.segments.oldest.store((*oldest).next.load(Relaxed), Release);
                 // Release: pairs with the acquire in the loop of `begin`. A thread that finds
                 // another number than the segment had as the oldest also finds the new oldest
                 // segment.
                 (*oldest).number.store(SPARE, Release);
-                (*oldest).spare.set(self.chain.spares.replace(oldest));
+                (*oldest).spare.set(self.segments.spares.replace(oldest));
             }
         }
     }
@@ -305,12 +305,12 @@ impl Log {
                 return Cursor::at(segment, number, index as usize);
             }
             loop {
-                let segment = self.chain.oldest.load(Acquire);
+                let segment = self.segments.oldest.load(Acquire);
                 // Acquire: pairs with `take_off_the_front`. If this is not the number with which
                 // the segment was the oldest, another segment is the oldest.
                 let number = (*segment).number.load(Acquire);
                 // For each further round the pusher has filled a segment meanwhile.
-                let still = segment == self.chain.oldest.load(Relaxed);
+                let still = segment == self.segments.oldest.load(Relaxed);
                 if still {
                     return Cursor::at(segment, number, 0);
                 }
@@ -337,8 +337,8 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         // Relaxed: dropped by the last thread that has the log.
-        let mut next = self.chain.oldest.load(Relaxed);
-        let mut spare = self.chain.spares.get();
+        let mut next = self.segments.oldest.load(Relaxed);
+        let mut spare = self.segments.spares.get();
         // SAFETY: no thread uses the log any more; every segment is in the chain or spare, and in
         // it once.
         unsafe {

@@ -71,7 +71,7 @@ impl<T: Vacant> BucketArray<T> {
     /// Like [`BucketArray::get`], for an index whose location is known.
     #[inline(always)]
     pub fn get_at(&self, Location { bucket, offset }: Location) -> Option<&T> {
-        // Acquire: pairs with the release in `add_chunk`, which published the bucket after its
+        // Acquire: pairs with the release in `add_bucket`, which published the bucket after its
         // places were written.
         let places = self.buckets.get(bucket as usize)?.load(Acquire);
         if places.is_null() {
@@ -108,14 +108,14 @@ impl<T: Vacant> BucketArray<T> {
     pub fn get_or_add(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| {
             let Location { bucket, offset } = Location::of(index);
-            let places = self.add_chunk(self.buckets.get(bucket as usize)?, bucket as usize);
+            let places = self.add_bucket(self.buckets.get(bucket as usize)?, bucket as usize);
             // SAFETY: as in `get_at`.
             Some(unsafe { &*places.add(offset as usize) })
         })
     }
 
     #[cold]
-    fn add_chunk(&self, known: &AtomicPtr<T>, bucket: usize) -> *mut T {
+    fn add_bucket(&self, known: &AtomicPtr<T>, bucket: usize) -> *mut T {
         let places = Self::allocate(bucket);
         lay_out(places, Self::length(bucket) * size_of::<T>(), size_of::<T>(), T::NAME);
         // Release: pairs with the acquire in `get` and in `at`, so the places are written before
@@ -173,7 +173,7 @@ impl<T: Vacant> Drop for BucketArray<T> {
         for (bucket, places) in self.buckets.iter().enumerate() {
             let places = places.load(Acquire);
             if !places.is_null() {
-                // SAFETY: `add_chunk` made the bucket, and no thread uses the table any more.
+                // SAFETY: `add_bucket` made the bucket, and no thread uses the table any more.
                 unsafe { Self::free(places, bucket) };
             }
         }

@@ -43,12 +43,12 @@ thread_local! {
     static CURRENT: Cell<*const CurrentWorker> = const { Cell::new(null()) };
     /// The empty queue that this thread used last as a worker or helper, with its allocations up to
     /// a limit. Helpers come and go, and would allocate each time.
-    static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
+    static SPARE_QUEUE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
 impl CurrentWorker {
     pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> CurrentWorker {
-        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        let spare = SPARE_QUEUE.try_with(Cell::take).ok().flatten();
         let queue = RefCell::new(spare.unwrap_or_else(Queue::roomy));
         CurrentWorker { group, queue, worker, depth, turn_is_over: Cell::new(false) }
     }
@@ -103,6 +103,6 @@ impl Drop for CurrentWorker {
     fn drop(&mut self) {
         let mut queue = std::mem::take(self.queue.get_mut());
         queue.trim();
-        let _ = SPARE.try_with(|spare| spare.set(Some(queue)));
+        let _ = SPARE_QUEUE.try_with(|spare| spare.set(Some(queue)));
     }
 }

@@ -125,12 +125,12 @@ pub struct Group {
 thread_local! {
     /// How many operations this thread has dealt out in turn. Threads start at different workers:
     /// otherwise they would all reach the same worker at the same time.
-    static PUSHED: Cell<usize> = const { Cell::new(usize::MAX) };
+    static DEALT_OUT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// The worker for the calling thread's next operation, modulo the number of workers.
 pub(super) fn next_worker() -> usize {
-    PUSHED.with(|pushed| {
+    DEALT_OUT.with(|pushed| {
         let now = match pushed.get() {
             usize::MAX => first_worker() * BURST,
             now => now,

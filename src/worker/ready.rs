@@ -61,7 +61,7 @@ pub const ROOM: usize = 1 << 14;
 const FIRST_ROOM: usize = 64;
 
 /// How much memory for rows a thread keeps while it has none.
-const KEPT: usize = 8;
+const KEPT_ROWS: usize = 8;
 
 /// Ready operations. It does not own their memory.
 #[derive(Default)]
@@ -235,7 +235,7 @@ impl Ready {
     /// operations in their hands at once. There are no operations.
     pub fn trim(&mut self) {
         let mut row = self;
-        for _ in 1..KEPT {
+        for _ in 1..KEPT_ROWS {
             row.shrink();
             let Some(next) = &mut row.next else { return };
             row = next;

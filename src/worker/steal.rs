@@ -34,7 +34,7 @@ pub(super) const LOOKS_AT_HELPERS: u32 = 256;
 
 /// After so many looks in a row at which something lay in some inbox, a thief takes what lies
 /// there. Where a thread pushes without a pause, no two looks meet the same operation.
-const PATIENCE: u32 = 64;
+const LOOKS_AT_INBOXES: u32 = 64;
 
 /// What a thief has seen in inboxes.
 #[derive(Clone, Copy)]
@@ -144,7 +144,7 @@ impl Group {
             if first.is_null() {
                 continue;
             }
-            if seen.first == first || seen.looks > PATIENCE {
+            if seen.first == first || seen.looks > LOOKS_AT_INBOXES {
                 // The same operation was there the last time, or others again and again: so the
                 // inbox's owner is running something.
                 let list = victim.inbox.take();

@@ -23,7 +23,7 @@ use std::ptr::null_mut;
 const STOLEN: usize = 32;
 
 /// A bit of the word: there are no operations, only the memory for them, for the owner's next ones.
-const EMPTY: usize = 1;
+const ONLY_MEMORY: usize = 1;
 
 /// The operations that a thread has lent to others.
 pub struct Stealable(CachePadded<AtomicPtr<Ready>>);
@@ -38,7 +38,7 @@ impl Stealable {
     #[inline]
     pub fn peek(&self) -> *const () {
         let word = self.0.load(Relaxed);
-        if word.addr() & EMPTY == 0 {
+        if word.addr() & ONLY_MEMORY == 0 {
             word.cast()
         } else {
             null_mut()
@@ -65,7 +65,7 @@ impl Stealable {
         // Acquire: pairs with the release in `put`.
         let word = self.0.swap(null_mut(), Acquire);
         // SAFETY: `put` has made the word of a box, and it was taken out once.
-        (!word.is_null()).then(|| unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) })
+        (!word.is_null()).then(|| unsafe { Box::from_raw(word.map_addr(|word| word & !ONLY_MEMORY)) })
     }
 
     /// Puts a row of operations here, or what a thread has left of one. If another row is here by
@@ -76,14 +76,14 @@ impl Stealable {
     pub fn put(&self, mut ready: Box<Ready>) -> bool {
         let mut are_more = false;
         loop {
-            let mark = if ready.is_empty() { EMPTY } else { 0 };
+            let mark = if ready.is_empty() { ONLY_MEMORY } else { 0 };
             let word = Box::into_raw(ready).map_addr(|word| word | mark);
             // Release: pairs with the acquire in `take`.
             if self.0.compare_exchange(null_mut(), word, Release, Relaxed).is_ok() {
                 return are_more;
             }
             // SAFETY: made above, and not given away.
-            ready = unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) };
+            ready = unsafe { Box::from_raw(word.map_addr(|word| word & !ONLY_MEMORY)) };
             if let Some(mut other) = self.take() {
                 // Thieves look at the first row only.
                 if other.best() > ready.best() {

@@ -127,7 +127,7 @@ fn the_graph_shows_operations_and_who_waits_for_whom() {
 fn the_graph_of_a_moving_engine_is_safe_to_draw() {
     on_every_engine(|engine| {
         let done = Arc::new(AtomicBool::new(false));
-        let looker = std::thread::spawn({
+        let reader = std::thread::spawn({
             let (engine, done) = (engine.clone(), Arc::clone(&done));
             move || {
                 let mut looks = 0;
@@ -150,7 +150,7 @@ fn the_graph_of_a_moving_engine_is_safe_to_draw() {
         }
         engine.wait_for_all().unwrap();
         done.store(true, Relaxed);
-        looker.join().unwrap();
+        reader.join().unwrap();
     });
 }
 

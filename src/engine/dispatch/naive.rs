@@ -23,7 +23,7 @@ use crate::engine::nesting::{is_deep, may_help, owe};
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
-use crate::platform::tsc::{Reading, Stopwatch};
+use crate::platform::tsc::{Reading, Tsc};
 use crate::sync::MODELLED;
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
@@ -40,12 +40,12 @@ const TIME: Duration = Duration::from_micros(20);
 
 pub struct Naive {
     handoff: Handoff,
-    stopwatch: Stopwatch,
+    tsc: Tsc,
 }
 
 impl Naive {
     pub fn new() -> Naive {
-        Naive { handoff: Handoff::new(), stopwatch: Stopwatch::new() }
+        Naive { handoff: Handoff::new(), tsc: Tsc::new() }
     }
 
     /// Leaves the queue to another thread that will look for it, if there is one; says whether
@@ -82,7 +82,7 @@ impl Naive {
             if local.first.get().is_null() || core.memory.blocks.readers.has_one() {
                 continue;
             }
-            let mut is_late = || self.stopwatch.since(*started.get_or_insert_with(|| self.stopwatch.start())) >= TIME;
+            let mut is_late = || self.tsc.since(*started.get_or_insert_with(|| self.tsc.start())) >= TIME;
             if !is_over {
                 ran += 1;
                 is_over = ran >= SHARE || is_late();
@@ -101,10 +101,10 @@ impl Dispatch for Naive {
         None
     }
 
-    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, moment: ReadyCause) {
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, cause: ReadyCause) {
         // SAFETY: ready and ours by the contract.
         unsafe {
-            if matches!(moment, ReadyCause::Pushed) && !is_deep() {
+            if matches!(cause, ReadyCause::Pushed) && !is_deep() {
                 let outermost = !local.draining.replace(true);
                 core.execute(local, block, None);
                 if outermost {

@@ -24,11 +24,11 @@ impl Core {
     /// The operation is ready, was admitted, and is the caller's to give away.
     #[cold]
     #[inline(never)]
-    pub unsafe fn submit_to_device(self: &Arc<Self>, local: &ThreadContext, block: *mut Block, moment: ReadyCause) {
+    pub unsafe fn submit_to_device(self: &Arc<Self>, local: &ThreadContext, block: *mut Block, cause: ReadyCause) {
         // SAFETY: by the contract.
         unsafe {
             if self.settings.kind == Kind::Naive {
-                return self.dispatch.submit(self, local, block, moment);
+                return self.dispatch.submit(self, local, block, cause);
             }
             let (context, class) = destination(block);
             let gpu = self.gpu(context);

@@ -30,9 +30,9 @@ const TRIES: usize = 4;
 const GOOD: u64 = 20_000;
 /// How often the watcher asks at least whether a reference was reached, and for how long.
 const LOOKS: usize = 64;
-const PATIENCE: u64 = 1_000_000;
+const LOOKING_TIME: u64 = 1_000_000;
 /// So much later, at the earliest, the watcher tries again.
-const AGAIN: u64 = 10_000_000;
+const RETRY_AFTER: u64 = 10_000_000;
 
 impl Gpu {
     /// Puts a timed mark before the work of an operation; returns the pair. For the owner of the
@@ -150,7 +150,7 @@ impl Reader {
                     break;
                 }
             }
-            self.not_before = core.profiler.now() + AGAIN;
+            self.not_before = core.profiler.now() + RETRY_AFTER;
         }
         let (reference, (_, marks)) = (self.reference?, self.made?);
         Some((reference, marks[reference.index]))
@@ -169,7 +169,7 @@ impl Reader {
         // SAFETY: as above.
         while !unsafe { backend.reached(marks[index]) }? {
             looks += 1;
-            if looks >= LOOKS && clock.now() - before > PATIENCE {
+            if looks >= LOOKS && clock.now() - before > LOOKING_TIME {
                 return Ok(false);
             }
             std::hint::spin_loop();

@@ -40,9 +40,9 @@ const NAP: Duration = Duration::from_micros(50);
 const AWAKE: Duration = Duration::from_micros(20);
 
 /// How long a device may refuse to say how far it has come, before it counts as lost.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 /// How often it tries to enter the device, if the driver refuses that.
-const AGAIN: usize = 100;
+const ENTERING_TRIES: usize = 100;
 
 /// Starts the watcher of a device, unless it runs.
 pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
@@ -145,7 +145,7 @@ impl<'a> Watcher<'a> {
     /// Makes the device current on this thread. A call that is refused is asked again: without a
     /// watcher the device is of no use.
     fn enter(&self) -> Result<(), DriverError> {
-        insist(AGAIN, || {
+        insist(ENTERING_TRIES, || {
             let entered = self.gpu.backend.enter(self.gpu.number);
             if entered.is_err() {
                 thread::park_timeout(NAP);
@@ -255,8 +255,8 @@ impl<'a> Watcher<'a> {
         let since = *self.refused_since.get_or_insert_with(Instant::now);
         if refusal.is_lost() {
             self.core.lose(self.gpu, &refusal);
-        } else if since.elapsed() >= PATIENCE {
-            let message = format!("for {PATIENCE:?} it did not say how far it has come: {refusal}");
+        } else if since.elapsed() >= LONGEST_SILENCE {
+            let message = format!("for {LONGEST_SILENCE:?} it did not say how far it has come: {refusal}");
             self.core.lose(self.gpu, &DriverError::lost(message));
         }
     }

@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering::*};
 /// How far back the mean reaches: each measurement weighs one in so many.
 const REACH: u64 = 128;
 /// Measurements before there is an opinion.
-const FEW: u8 = 4;
+const FOR_AN_OPINION: u8 = 4;
 /// As so many measurements the program's word counts. A cold first call, which is not yet an
 /// [`OUTLIER`], takes up to 16 limits: it must not change the opinion on closures that were said to
 /// take up to half a limit. So at least 31 others have to be beside it.
@@ -135,7 +135,7 @@ impl Opinion {
         let weight = u64::from(now.measured);
         let mean = (now.mean * (weight - 1) + took.saturating_mul(PARTS).min(u64::from(u32::MAX))) / weight;
         now.mean = mean.min(MOST * limits.middling * PARTS);
-        let settled = now.measured >= FEW;
+        let settled = now.measured >= FOR_AN_OPINION;
         // Whether the mean has reached the limit, or was above and is not yet a quarter below.
         let is_above = |limit: u64, was: bool| now.mean * 4 >= limit * PARTS * if was { 3 } else { 4 };
         now.length = match before {

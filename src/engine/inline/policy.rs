@@ -16,7 +16,7 @@
 use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
 use crate::engine::inline::opinion::{Length, Limits, Opinion};
 use crate::operation::closure::{type_key, Cost, Vtable};
-use crate::platform::tsc::Stopwatch;
+use crate::platform::tsc::Tsc;
 use crate::sync::MODELLED;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 pub const DECLARED: Duration = Duration::from_micros(1);
 /// How long a thread runs closures that take longer than [`SHIPPED`], without a pause, before it
 /// ships them: as long as it takes to wake a worker or two.
-const PATIENCE: Duration = Duration::from_micros(5);
+const LONGEST_SPELL: Duration = Duration::from_micros(5);
 /// Where a measurement itself takes long, the limit is so many measurements: code that is emulated
 /// or not optimised takes longer throughout.
 const MEASUREMENTS: u32 = 8;
@@ -72,7 +72,7 @@ pub struct InlinePolicy {
     /// The opinions, by key; empty if nothing is to be learned.
     keys: Box<[Opinion]>,
     limits: Limits,
-    stopwatch: Stopwatch,
+    tsc: Tsc,
 }
 
 impl InlinePolicy {
@@ -89,7 +89,7 @@ impl InlinePolicy {
         if MODELLED {
             return Duration::ZERO;
         }
-        (0..16).map(|_| self.stopwatch.since(self.stopwatch.start())).min().unwrap_or_default()
+        (0..16).map(|_| self.tsc.since(self.tsc.start())).min().unwrap_or_default()
     }
 
     /// For an engine that need not know: nothing is learned.
@@ -101,7 +101,7 @@ impl InlinePolicy {
         let keys = if limit.is_zero() { 0 } else { KEYS };
         let limit = limit.min(LONGEST).as_nanos() as u64;
         let limits = Limits { short: limit, middling: limit };
-        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, stopwatch: Stopwatch::new() }
+        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, tsc: Tsc::new() }
     }
 
     /// The opinion on a key, if anything is learned of it.
@@ -124,22 +124,22 @@ impl InlinePolicy {
     #[cold]
     #[inline(never)]
     fn has_time(&self, opinion: &Opinion) -> bool {
-        let readings = |time: Duration| self.stopwatch.readings(time);
+        let readings = |time: Duration| self.tsc.readings(time);
         let body = readings(Duration::from_nanos(opinion.mean()));
-        attention::has_time(self.stopwatch.reading(), body, readings(PATIENCE))
+        attention::has_time(self.tsc.reading(), body, readings(LONGEST_SPELL))
     }
 
     /// Calls a closure of this key, and measures the call if it is due.
     #[inline]
     pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
         let measured = match self.of(key) {
-            Some(opinion) if self.is_due(opinion) => Some((opinion, self.stopwatch.start())),
+            Some(opinion) if self.is_due(opinion) => Some((opinion, self.tsc.start())),
             _ => None,
         };
         // There is only one call, so that it is inlined here.
         let outcome = call();
         if let Some((opinion, start)) = measured {
-            self.learn(opinion, self.stopwatch.since(start));
+            self.learn(opinion, self.tsc.since(start));
         }
         outcome
     }
@@ -162,10 +162,10 @@ impl InlinePolicy {
         };
         attention::is_due(
             short,
-            || self.stopwatch.reading(),
+            || self.tsc.reading(),
             || {
                 let limit = Duration::from_nanos(self.limits.short);
-                self.stopwatch.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
+                self.tsc.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
             },
         )
     }
@@ -193,15 +193,15 @@ mod tests {
     #[test]
     fn the_mind_is_changed_in_time() {
         let key = || Some(CostKey::given(1));
-        let costs = InlinePolicy::with_limit(LONG);
-        let call = |time: Duration| costs.measure(key, || sleep(time));
+        let policy = InlinePolicy::with_limit(LONG);
+        let call = |time: Duration| policy.measure(key, || sleep(time));
         for _ in 0..3 {
-            assert!(!costs.runs_inside(key));
-            (0..400 * CALLS_A_LOOK).for_each(|_| costs.measure(key, || ()));
-            assert!(costs.runs_inside(key), "nothing is short");
+            assert!(!policy.runs_inside(key));
+            (0..400 * CALLS_A_LOOK).for_each(|_| policy.measure(key, || ()));
+            assert!(policy.runs_inside(key), "nothing is short");
             let late = (0..1_000).position(|_| {
                 call(2 * LONG);
-                !costs.runs_inside(key)
+                !policy.runs_inside(key)
             });
             // The mean of 128 measurements is above the limit when half of them are twice as long.
             assert!(late.is_some_and(|late| late < 400), "{late:?}");
@@ -212,12 +212,12 @@ mod tests {
     fn a_wrong_word_is_corrected_in_time() {
         let key = || Some(CostKey::given(1));
         let until = |said: Duration, call: fn()| {
-            let costs = InlinePolicy::with_limit(LONG);
-            costs.expect(CostKey::given(1), said);
-            let inside = costs.runs_inside(key);
+            let policy = InlinePolicy::with_limit(LONG);
+            policy.expect(CostKey::given(1), said);
+            let inside = policy.runs_inside(key);
             let corrected = |_: &usize| {
-                costs.measure(key, call);
-                costs.runs_inside(key) != inside
+                policy.measure(key, call);
+                policy.runs_inside(key) != inside
             };
             (1..1_000).find(corrected).expect("it is wrong")
         };
@@ -234,15 +234,15 @@ mod tests {
         let key = || Some(CostKey::given(1));
         // In rounds of many lengths, one long call: it makes the mean long.
         for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32] {
-            let costs = InlinePolicy::with_limit(Duration::from_micros(1));
-            (0..1000).for_each(|_| costs.measure(key, || ()));
+            let policy = InlinePolicy::with_limit(Duration::from_micros(1));
+            (0..1000).for_each(|_| policy.measure(key, || ()));
             let found = (0..2_000 * turns).any(|call| {
-                costs.measure(key, || {
+                policy.measure(key, || {
                     if call % turns == 0 {
                         sleep(Duration::from_micros(50));
                     }
                 });
-                !costs.runs_inside(key)
+                !policy.runs_inside(key)
             });
             assert!(found, "{turns} turns");
         }
@@ -253,14 +253,14 @@ mod tests {
         // A busy machine makes a short call long now and then: more often than twice in a row it
         // does not.
         let learns = || {
-            let costs = InlinePolicy::with_limit(LONG);
+            let policy = InlinePolicy::with_limit(LONG);
             let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
             for _ in 0..4 * CALLS_A_LOOK {
-                costs.measure(short, || ());
-                costs.measure(long, || sleep(LONG));
+                policy.measure(short, || ());
+                policy.measure(long, || sleep(LONG));
             }
-            assert!(!costs.runs_inside(long));
-            costs.runs_inside(short)
+            assert!(!policy.runs_inside(long));
+            policy.runs_inside(short)
         };
         assert!((0..5).any(|_| learns()));
     }
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn a_limit_without_bound_is_one() {
         let key = || Some(CostKey::given(1));
-        let costs = InlinePolicy::new(Duration::MAX);
-        (0..100).for_each(|_| costs.measure(key, || ()));
-        assert!(costs.runs_inside(key));
+        let policy = InlinePolicy::new(Duration::MAX);
+        (0..100).for_each(|_| policy.measure(key, || ()));
+        assert!(policy.runs_inside(key));
     }
 }

@@ -6,9 +6,6 @@
 //! the common ones (`tickets/linking.rs`; `tickets/links.rs` has how far). Where it goes then is
 //! decided in `engine/ticket_host.rs`.
 //!
-//! `FREE` here is the lifecycle of a block, for diagnosis only; `word::FREE` is the stage of a
-//! word.
-//!
 //! The block is the pusher's until the operation is announced. From then on waits may park on its
 //! word, other pushers may finish the push (`tickets/linking.rs`), and the thread that takes it may
 //! have run it before the push returns. The pin keeps the block, and if that pin stands still for
@@ -35,7 +32,7 @@ use crate::tickets::linking::{self, announce};
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
 use crate::tickets::run::{give_back, park_without_ticket};
-use crate::tickets::word::{self, Word, PUSHED, TAKEN};
+use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
 use std::sync::Arc;
 
 /// The state of an operation that has just been given its tickets.
@@ -126,7 +123,7 @@ pub fn enlist(
                 enter(local);
                 (closure.body.discard)(Block::closure(block, Layout::Linked));
                 leave(local);
-                Block::enter(block, FREE);
+                Block::enter(block, BLANK);
                 let mut more = ReadyList::new(local);
                 // The operation may have been announced, so waits may have parked on its word: what
                 // comes back is settled again.
@@ -210,8 +207,8 @@ pub fn park_wait(
         }
         drop(guard);
         (closure.body.discard)(Block::closure(block, Layout::Plain));
-        Block::enter(block, FREE);
-        (*Block::word(block)).store(Word::fresh(tag, word::FREE).0, Release);
+        Block::enter(block, BLANK);
+        (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
         local.retire(block);
     }
     local.count_completed();
@@ -446,7 +443,7 @@ mod tests {
             // SAFETY: as above. What has parked is ours.
             unsafe {
                 give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
-                Block::enter(block, FREE);
+                Block::enter(block, BLANK);
                 local.retire(block);
                 local.count_completed();
                 core.hand_out(local, found.first);

@@ -9,9 +9,6 @@
 //! priorities. An enlisted operation with another priority stays out of the logs, and one with a
 //! priority above 0 also urges its predecessors (`logged` in `engine/ticket_host.rs`).
 //!
-//! `FREE` here is the stage of a word ([`FREE`]); `block::FREE` is the lifecycle of a block, for
-//! diagnosis only.
-//!
 //! The block is the pusher's until the commit, though waits may park on its word before. From the
 //! commit on any thread may take it, and another pusher may log it too (`finish` in
 //! `engine/ticket_host.rs`). While a push fills a block it says so in `ThreadCache::fills`, which
@@ -240,7 +237,7 @@ unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, 
     let mut found = ReadyList::new(local);
     // SAFETY: the block is still ours. Its word may not say `PUSHED` yet.
     unsafe {
-        Block::enter(block, block::FREE);
+        Block::enter(block, block::BLANK);
         let ringed = Block::is_ringed(block);
         let now = Word((*Block::word(block)).load(Relaxed));
         if !now.has_tag_of(Word::fresh(tag, FREE)) {

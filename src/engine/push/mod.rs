@@ -96,10 +96,10 @@ unsafe fn try_to_push<F>(
 ) -> Tried {
     // SAFETY: a closure that is stored inside a block is stored as it is.
     let key = || unsafe { core.cost_key(request.property, body, storage.cast()) };
-    if runs_here(core, request, || core.costs.runs_inside(key)) {
+    if runs_here(core, request, || core.inline_policy.runs_inside(key)) {
         // SAFETY: `storage` holds the closure, by the contract. `call` takes it out, and does not
         // unwind.
-        let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
+        let run = |run: &RunContext<'_>| core.inline_policy.measure(key, || unsafe { call(storage.cast(), run) });
         return fast_path::run(core, request, claims, run);
     }
     // SAFETY: `logged::push` gives the storage of a closure of this size. After the call the
@@ -142,11 +142,11 @@ fn try_wide(
 ) -> Tried {
     // SAFETY: the closure lies there.
     let key = unsafe { core.cost_key(request.property, closure.body, closure.storage()) };
-    if claims.count() > fast_path::MANY || !runs_here(core, request, || core.costs.runs_inside(|| key)) {
+    if claims.count() > fast_path::MANY || !runs_here(core, request, || core.inline_policy.runs_inside(|| key)) {
         return Tried::NotNow;
     }
     // SAFETY: `call` is that of the closure's body. It is called once, if the operation runs.
-    let mut run = |run: &RunContext<'_>| core.costs.measure(|| key, || unsafe { closure.call(call, run) });
+    let mut run = |run: &RunContext<'_>| core.inline_policy.measure(|| key, || unsafe { closure.call(call, run) });
     claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut run))
 }
 

@@ -237,7 +237,8 @@ impl Recording {
         let mut claims: Vec<Claim> = self.variables.into_iter().filter(|claim| !is_private(claim)).collect();
         claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
-        let pace = SpreadPolicy::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
+        let spread_policy =
+            SpreadPolicy::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
         let inner = Program {
             core: Arc::clone(core),
             id: whole.id,
@@ -254,13 +255,13 @@ impl Recording {
             flags: places
                 .iter()
                 .fold(if uses_devices { FLAG_GRAPH | FLAG_UNLOOKED } else { FLAG_GRAPH }, |flags, place| {
-                    flags | place.note()
+                    flags | place.flag()
                 }),
             places: places.into(),
             devices: self.devices.into(),
             common,
             plain,
-            replay: UnsafeCell::new(Replay::none(pace)),
+            replay: UnsafeCell::new(Replay::none(spread_policy)),
         };
         Ok((inner, edges))
     }
@@ -325,7 +326,7 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePl
 impl LanePlace {
     /// The flag by which a push makes sure that the workers of this place are there
     /// (`push/admission.rs`).
-    fn note(self) -> u16 {
+    fn flag(self) -> u16 {
         match self.property {
             Property::CopyFromGpu => FLAG_COPIES,
             Property::CpuPrioritized => FLAG_PRIORITISED,

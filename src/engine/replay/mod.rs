@@ -13,9 +13,6 @@
 //! the plan keeps the order. So each of them may touch the marks and versions of its variables as
 //! it would outside a graph.
 //!
-//! `ENDED` here is the stage of an asynchronous operation, from [`program`]; the `ENDED` of
-//! `graph/lanes.rs` is a bit of a lane's message.
-//!
 //! The state is in [`program`] and `graph/lanes.rs`. A lane is run by a worker, by a thread that
 //! waits and helps, or by the one that has begun the replay. An asynchronous operation is ended
 //! (`finish`) by any thread that uses its completion, or by the watcher of a device.

@@ -68,8 +68,7 @@ pub struct Detached {
 }
 
 /// The stages of an asynchronous operation: the closure is being called; it has returned; the
-/// operation was completed; it was skipped, and nothing is left to do. This [`ENDED`] is not the
-/// `ENDED` of `graph/lanes.rs`, a bit of a lane's message.
+/// operation was completed; it was skipped, and nothing is left to do.
 pub const CALLED: u8 = 0;
 pub const RETURNED: u8 = 1;
 pub const ENDED: u8 = 2;
@@ -166,12 +165,12 @@ pub struct Replay {
     /// When the replay was pushed, if it is profiled; else 0.
     pub pushed: u64,
     pub priority: i32,
-    pub pace: SpreadPolicy,
+    pub spread_policy: SpreadPolicy,
 }
 
 impl Replay {
-    pub fn none(pace: SpreadPolicy) -> Replay {
-        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace }
+    pub fn none(spread_policy: SpreadPolicy) -> Replay {
+        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, spread_policy }
     }
 }
 

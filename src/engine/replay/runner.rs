@@ -77,7 +77,7 @@ pub struct Runner<'a> {
     glanced: u32,
     turn: u32,
     /// Operations run since the clock was last looked at, or [`Runner::takes_a_break`] last asked.
-    paced: u32,
+    measured: u32,
 }
 
 impl<'a> Runner<'a> {
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
             graph: graph.id,
             pushed: None,
         };
-        Runner { graph, core: &graph.core, running, lane, context, glanced: 0, turn: 0, paced: 0 }
+        Runner { graph, core: &graph.core, running, lane, context, glanced: 0, turn: 0, measured: 0 }
     }
 
     /// The replay under way.
@@ -167,7 +167,7 @@ impl LaneHost for Runner<'_> {
             // operation is alone in its segment.
             ended = unsafe { self.run_node(node) };
         }
-        self.paced += range.end - range.start;
+        self.measured += range.end - range.start;
         ended
     }
 
@@ -185,21 +185,21 @@ impl LaneHost for Runner<'_> {
     }
 
     fn begins_alone(&mut self) -> bool {
-        self.paced = 0;
+        self.measured = 0;
         // SAFETY: a replay begins with this call, before any other lane is started.
-        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
-        pace.begin()
+        let spread_policy = unsafe { &mut (*self.graph.replay.get()).spread_policy };
+        spread_policy.begin()
     }
 
     #[inline]
     fn alone(&mut self, left: usize) -> SerialStep {
         // SAFETY: no other lane is started.
-        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
-        if self.paced < pace.interval() {
+        let spread_policy = unsafe { &mut (*self.graph.replay.get()).spread_policy };
+        if self.measured < spread_policy.interval() {
             return SerialStep::GoOn;
         }
-        let run = std::mem::replace(&mut self.paced, 0);
-        if pace.spreads(left) {
+        let run = std::mem::replace(&mut self.measured, 0);
+        if spread_policy.spreads(left) {
             return SerialStep::Spread;
         }
         if self.takes_a_break(run) {
@@ -211,10 +211,10 @@ impl LaneHost for Runner<'_> {
 
     #[inline]
     fn is_due(&mut self) -> bool {
-        if self.paced < OPERATIONS_A_GLANCE {
+        if self.measured < OPERATIONS_A_GLANCE {
             return false;
         }
-        let run = std::mem::replace(&mut self.paced, 0);
+        let run = std::mem::replace(&mut self.measured, 0);
         self.takes_a_break(run)
     }
 
@@ -233,7 +233,7 @@ impl LaneHost for Runner<'_> {
         // nothing of this one is touched after it.
         let completion = unsafe {
             let replay = &mut *self.graph.replay.get();
-            replay.pace.over();
+            replay.spread_policy.over();
             replay.completion.take()
         };
         if let Some(completion) = completion {

@@ -37,7 +37,7 @@ const OPERATIONS_A_LOOK: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
 const TRUST: u32 = 16;
 
-/// What is known of the pace of a graph's replays.
+/// What is known of the times of a graph's replays.
 pub struct SpreadPolicy {
     plain: bool,
     lanes: u32,

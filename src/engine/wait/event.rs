@@ -15,7 +15,7 @@ use std::sync::Arc;
 thread_local! {
     /// The thread's event, kept from wait to wait. A wait that ran out of time leaves its event to
     /// the operation that will still set it.
-    static SPARE: Cell<Option<Arc<OneShot>>> = const { Cell::new(None) };
+    static SPARE_EVENT: Cell<Option<Arc<OneShot>>> = const { Cell::new(None) };
 }
 
 /// An event that is set once for each wait, and unparks the thread that took it.
@@ -30,7 +30,7 @@ pub struct OneShot {
 impl OneShot {
     /// The calling thread's event, or a new one.
     pub fn take() -> Arc<OneShot> {
-        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
+        SPARE_EVENT.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
             Arc::new(OneShot {
                 set: AtomicBool::new(false),
                 failure: AtomicPtr::new(null_mut()),
@@ -45,7 +45,7 @@ impl OneShot {
             return; // Loom drops thread-locals in an order that changes from run to run, which its models must not see.
         }
         event.reset();
-        let _ = SPARE.try_with(|slot| slot.set(Some(event)));
+        let _ = SPARE_EVENT.try_with(|slot| slot.set(Some(event)));
     }
 
     /// Sets the event, with the failure that the wait has inherited, and unparks the waiting

@@ -55,7 +55,7 @@ const WATCHES: u32 = looks(100);
 /// Looks at the variable under one pin.
 const PINNED: u32 = 16;
 /// How often a waiter tries again if the write that it wants to park behind has just ended.
-const TRIES: u32 = 3;
+const PARKING_TRIES: u32 = 3;
 /// Operations that a watching waiter runs between two looks at the variable: a look costs as much
 /// as a short operation.
 const HELPED: u32 = 16;
@@ -111,9 +111,9 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
     // The push of a wait is refused only while another thread forks, which may take longer than the
     // wait may.
     loop {
-        let ringer = Arc::clone(&event);
-        let ring = move |run: &RunContext<'_>| ringer.set(run.inherited);
-        match push(core, &request, &[claim][..], sync_vtable(&ring), ring) {
+        let setter = Arc::clone(&event);
+        let set = move |run: &RunContext<'_>| setter.set(run.inherited);
+        match push(core, &request, &[claim][..], sync_vtable(&set), set) {
             Ok(()) => break,
             Err(error) if error.kind() != ErrorKind::Stopped || core.is_cut_off() => return Err(error),
             Err(_) if remaining(deadline) == Some(Duration::ZERO) => return late(),
@@ -153,7 +153,7 @@ fn beside_owner(
     // the same, and the slot goes on counting them.
     let slot = resolve(core, variable)?;
     let (mut wanted, mut tries) = (None, 0);
-    while tries < TRIES {
+    while tries < PARKING_TRIES {
         let found = {
             let _pin = local.pin();
             let owns = local.pusher().owns(variable.index, variable.generation, Mode::Read);
@@ -173,9 +173,9 @@ fn beside_owner(
             // `looks_at`.
             return Ok(if is_unsettled(core, slot) { Beside::Not } else { Beside::InTime });
         }
-        let ringer = Arc::clone(event);
-        let ring = move |_: &RunContext<'_>| ringer.set(None);
-        match erase(sync_vtable(&ring), ring, |ring| park_wait(core, request, last, ring)) {
+        let setter = Arc::clone(event);
+        let set = move |_: &RunContext<'_>| setter.set(None);
+        match erase(sync_vtable(&set), set, |set| park_wait(core, request, last, set)) {
             Ok(true) => {
                 if !listen(core, event, deadline) {
                     return Ok(Beside::Late);

@@ -66,7 +66,7 @@ use crate::util::array_vec::ArrayVec;
 const PAID: u32 = if MODELLED { 2 } else { 32 };
 
 /// How many members are closed with one fence.
-const FEW: usize = 16;
+const CLOSED_AT_ONCE: usize = 16;
 
 impl Record {
     /// What the first member of share `id` knows of the last write before the share. `None`: the
@@ -145,8 +145,8 @@ pub(super) fn has_paid(variable: u32, id: u64, peers: &impl Peers) -> bool {
 pub(super) fn end_share(variable: u32, id: u64, peers: &impl Peers) -> Option<Start> {
     // The members that are found before the fence, with the eras that are closed. The one fence
     // serves for all of them; each further member needs a fence of its own.
-    let mut closed = ArrayVec::<(u32, u64), FEW>::new();
-    for (record, era) in members(variable, id, peers).take(FEW) {
+    let mut closed = ArrayVec::<(u32, u64), CLOSED_AT_ONCE>::new();
+    for (record, era) in members(variable, id, peers).take(CLOSED_AT_ONCE) {
         if record.close(era) {
             closed.add((record.index, era));
         }
