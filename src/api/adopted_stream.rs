@@ -11,7 +11,6 @@ use crate::api::device_handle::DeviceHandle;
 use crate::api::engine::Engine;
 use crate::api::operation::OperationBuilder;
 use crate::device::raw::RawStream;
-use crate::engine::core::SHUTDOWN;
 use crate::engine::gpu::foreign::Order;
 use crate::engine::wait::reply::ask;
 use crate::error::{Error, ErrorKind};
@@ -206,9 +205,9 @@ impl AdoptedStream {
         }
         // Relaxed: the thread that has skipped the operation for the shutdown has seen the flag,
         // and has then set the event that this thread was waiting for.
-        let (kind, why) = match self.engine().core().state.load(Relaxed) & SHUTDOWN {
-            0 => (ErrorKind::DeviceUnavailable, "the driver refused a call"),
-            _ => (ErrorKind::Stopped, "the engine was told of the shutdown"),
+        let (kind, why) = match self.engine().core().state.load(Relaxed).is_shut_down() {
+            false => (ErrorKind::DeviceUnavailable, "the driver refused a call"),
+            true => (ErrorKind::Stopped, "the engine was told of the shutdown"),
         };
         Error::new(kind, format!("the stream was not told to wait: {why}"))
     }

@@ -12,7 +12,6 @@
 
 use crate::api::engine::Engine;
 use crate::api::prepare;
-use crate::engine::core::{PROFILING, SHUTDOWN};
 use crate::engine::settings::check_nested_threads;
 use crate::engine::wait::{for_all, for_var};
 use crate::engine::{diagnose, lifecycle};
@@ -271,7 +270,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn notify_shutdown(&self) {
-        self.core().state.fetch_or(SHUTDOWN, SeqCst);
+        self.core().state.shut_down();
     }
 
     /// Changes how many threads one operation may use itself, for operations that begin from now
@@ -307,7 +306,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn start_profiling(&self) {
-        self.core().state.fetch_or(PROFILING, SeqCst);
+        self.core().state.start_profiling();
     }
 
     /// Stops recording. What was recorded is kept.
@@ -322,7 +321,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn stop_profiling(&self) {
-        self.core().state.fetch_and(!PROFILING, SeqCst);
+        self.core().state.stop_profiling();
     }
 
     /// Returns what was recorded so far.

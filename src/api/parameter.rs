@@ -8,7 +8,7 @@
 //! the old one and counts in `changes`. All parameters of the graph share this count, and
 //! `src/engine/replay/device_graph.rs` reads it.
 
-use crate::engine::core::{Core, DEVICES_USED};
+use crate::engine::core::Core;
 use crate::engine::push::admission::stopped;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
@@ -158,7 +158,7 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         };
         // Closures read the value, and devices do not: this does not wait for what replays have
         // queued there.
-        let flags = if self.0.core.state.load(Relaxed) & DEVICES_USED != 0 { FLAG_UNLOOKED } else { 0 };
+        let flags = if self.0.core.state.load(Relaxed).uses_devices() { FLAG_UNLOOKED } else { 0 };
         let request = Request { property: Property::NoSkip, flags, ..Request::named(Name::from("set parameter")) };
         let claim = Claim { variable: self.0.variable, mode: Mode::Write };
         push(&self.0.core, &request, &[claim][..], sync_vtable(&replace), replace)

@@ -16,7 +16,7 @@
 //! its block, and the marks and versions of what it writes (`variable/slot.rs`). Meanwhile others
 //! may park on the block's word (`tickets/run.rs`), or link behind it (`tickets/linking.rs`).
 
-use crate::engine::core::{Core, ReadyCause, FAILED};
+use crate::engine::core::{Core, ReadyCause};
 use crate::engine::nesting::{inside, mark_inside};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
@@ -69,7 +69,7 @@ impl Core {
             let count = (*block).count;
             let flags = (*block).flags;
             if !cancelled && flags & (FLAG_GRAPH | FLAG_WAIT) == 0 {
-                let marks = self.state.load(Relaxed) & FAILED != 0;
+                let marks = self.state.load(Relaxed).has_failed();
                 for index in 0..count {
                     let access = Block::access(block, index);
                     if (*access).mode() == Mode::Read {

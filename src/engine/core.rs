@@ -6,11 +6,8 @@
 //! graphs and parameters of the program may keep it longer than the engine's handles do.
 //!
 //! Any thread may use it: a field does not change, is atomic, or has a type whose file says which
-//! threads may do what. `backpressure.rs` says this of `in_flight`; `api/control.rs` stores
-//! `nested_threads`. Of the flags of [`Core::state`], `lifecycle.rs` and `fork.rs` set and clear
-//! [`STOPPED`], and `fork.rs` alone [`FORKING`], [`ABANDONED`], [`YIELDING`] and [`SEALED`].
-//! `api/control.rs` sets [`SHUTDOWN`] and [`PROFILING`], `gpu/admit.rs` [`DEVICES_USED`].
-//! `execute.rs` and `gpu/loss.rs` set [`FAILED`], on the thread on which something fails.
+//! threads may do what. `backpressure.rs` says this of `in_flight`; `state.rs` of `state`; `api/control.rs`
+//! stores `nested_threads`.
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
@@ -18,6 +15,7 @@ use crate::engine::gpu::devices::Gpus;
 use crate::engine::inline::policy::{CostKey, InlinePolicy, DECLARED};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
+use crate::engine::state::EngineState;
 use crate::engine::wait::wait_list::WaitList;
 use crate::error::Error;
 use crate::operation::block::Block;
@@ -28,47 +26,18 @@ use crate::platform::standard_error::tell;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::Profiler;
 use crate::sync::lock::Lock;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicUsize, Ordering::*};
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
-
-/// The engine is stopped: pushes are refused.
-pub const STOPPED: u32 = 1;
-/// The process is about to end: only deletions still run their functions.
-pub const SHUTDOWN: u32 = 1 << 1;
-/// The profiler records named operations. The quick ways of a push refuse meanwhile, so every push
-/// is enlisted.
-pub const PROFILING: u32 = 1 << 2;
-/// A `fork` is under way. If it has stopped the engine, [`YIELDING`] is set as well, and a push
-/// that is refused tries again until the fork is over.
-pub const FORKING: u32 = 1 << 4;
-/// The process is the child of a `fork` that caught the engine in the middle of something: the
-/// engine stays stopped.
-pub const ABANDONED: u32 = 1 << 5;
-/// A `fork` waits for what is in flight. Operations of other engines may still push here, as the
-/// operations that the fork waits for may depend on them.
-pub const YIELDING: u32 = 1 << 6;
-/// A device has been used: operations look at the tickets of their variables, and the quick ways of
-/// a push refuse. Never cleared.
-pub const DEVICES_USED: u32 = 1 << 7;
-/// A `fork` is about to happen, or looks whether what is in flight ends without more: not even what
-/// [`YIELDING`] lets in is taken.
-pub const SEALED: u32 = 1 << 8;
-/// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
-/// there are any, no block of a ring is used again.
-pub const READERS: u32 = 1 << 9;
-/// Some operation has failed: from now on operations look at the marks of their variables.
-pub const FAILED: u32 = 1 << 3;
 
 /// One engine, as its handles, its workers and the threads that push to it share it.
 pub struct Core {
     pub memory: Arc<Memory>,
     pub settings: Settings,
     pub dispatch: Box<dyn Dispatch>,
-    /// The flags above, and the count of [`READERS`].
-    pub state: CachePadded<AtomicU32>,
+    pub state: CachePadded<EngineState>,
     /// How many operations are in flight. Counted only if there is a bound.
     pub in_flight: CachePadded<AtomicUsize>,
     pub failures: Failures,
@@ -123,7 +92,7 @@ impl Core {
             nested_threads: AtomicUsize::new(settings.nested_threads),
             settings,
             dispatch,
-            state: CachePadded::new(AtomicU32::new(0)),
+            state: CachePadded::new(EngineState::new()),
             in_flight: CachePadded::new(AtomicUsize::new(0)),
             failures: Failures::new(),
             on_error,
@@ -223,7 +192,7 @@ impl Core {
     /// is the only one there.
     #[inline]
     pub fn is_cut_off(&self) -> bool {
-        self.state.load(Relaxed) & ABANDONED != 0
+        self.state.load(Relaxed).is_abandoned()
     }
 
     /// Whether there was a moment during this call at which nothing was in flight.

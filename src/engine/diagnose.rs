@@ -8,10 +8,10 @@
 //! block that it finds in use is given to another operation while it reads. Blocks of rings are
 //! used again in spite of a pin, but not during a [`Look`]. The other half of that is in
 //! `push/logged.rs`: a push says that it fills a block (`ThreadCache::fills`), and takes none of a
-//! ring while [`Core::state`] counts a reader. `fork.rs` clears that count in the child. Operations
+//! ring while [`Core::state`] counts a look. `fork.rs` clears that count in the child. Operations
 //! without a block are in `operation/inline_run.rs`.
 
-use crate::engine::core::{Core, READERS};
+use crate::engine::core::Core;
 use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
@@ -50,7 +50,7 @@ impl<'a> Look<'a> {
         let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
         core.memory.blocks.looks.begin();
         fence(SeqCst);
-        core.state.fetch_add(READERS, SeqCst);
+        core.state.begin_look();
         // Heavy side of the asymmetric fence; the light side is in `push/logged.rs`. Either the
         // push sees that a thread looks, or this thread sees that the push fills a block.
         heavy();
@@ -93,9 +93,7 @@ impl<'a> Look<'a> {
 
 impl Drop for Look<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the acquire of the state in `push/logged.rs`, so the reads of this
-        // look come before a block of a ring is used again.
-        self.core.state.fetch_sub(READERS, Release);
+        self.core.state.end_look();
         self.core.memory.blocks.looks.end();
     }
 }

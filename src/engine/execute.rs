@@ -15,11 +15,12 @@
 //! be kept in `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
-use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
+use crate::engine::core::Core;
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::nesting::{enter, inside, leave, pay};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
+use crate::engine::state::StateSnapshot;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
@@ -60,7 +61,7 @@ impl Core {
             let cancelled = Block::is_voided(block);
             // A cancelled operation may not look at its variables: one of them was deleted, and its
             // slot may be that of another one by now.
-            let inherited = if !cancelled && state & (FAILED | DEVICES_USED) != 0 {
+            let inherited = if !cancelled && state.asks_for_a_look() {
                 let Some(inherited) = self.look_closer(local, block, worker) else { return };
                 inherited
             } else {
@@ -157,7 +158,7 @@ impl Core {
             let body = &*(*block).body;
             let Run::Sync(call) = body.run else { return false };
             let is_plain = (*block).flags == 0 && !Block::is_voided(block);
-            if !is_plain || self.state.load(Relaxed) != 0 || self.settings.bound > 0 {
+            if !is_plain || !self.state.load(Relaxed).is_plain() || self.settings.bound > 0 {
                 return false;
             }
             let local = self.local();
@@ -178,7 +179,7 @@ impl Core {
                 self.inline_policy.measure(key, || call(storage, &run))
             });
             leave(local);
-            if outcome.is_err() || self.state.load(Relaxed) != 0 {
+            if outcome.is_err() || !self.state.load(Relaxed).is_plain() {
                 self.end(local, block, outcome, None, false, worker);
                 pay(local);
                 return true;
@@ -211,11 +212,11 @@ impl Core {
     ) -> Option<Option<Arc<Failure>>> {
         // SAFETY: by the contract.
         unsafe {
-            if self.state.load(Relaxed) & DEVICES_USED != 0 && !self.comes_to_turn(local, block, worker) {
+            if self.state.load(Relaxed).uses_devices() && !self.comes_to_turn(local, block, worker) {
                 return None;
             }
             // A lost device may have marked a variable just now, so the state is asked again.
-            Some(if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None })
+            Some(if self.state.load(Relaxed).has_failed() { self.inherited(block) } else { None })
         }
     }
 
@@ -254,7 +255,7 @@ impl Core {
         let error = Error::of_operation(name, fault);
         // Before the operation is complete, so that a thread that runs an operation behind it sees
         // the flag.
-        self.state.fetch_or(FAILED, Release);
+        self.state.fail();
         // It may drop other errors.
         inside(self.local(), || self.failures.record(error, sequence))
     }
@@ -315,7 +316,7 @@ impl Finish for Core {
         let local = self.local();
         // SAFETY: the operation runs, and this is its end.
         unsafe {
-            let inherited = if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None };
+            let inherited = if self.state.load(Relaxed).has_failed() { self.inherited(block) } else { None };
             let worker = Block::kept_worker(block);
             self.end(local, block, outcome, inherited, false, worker);
         }
@@ -336,8 +337,8 @@ impl Finish for Core {
 /// because the process is about to end. Also called by `gpu/call.rs` and
 /// `replay/node_call.rs`.
 #[inline]
-pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
-    inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar
+pub fn is_skipped(property: Property, inherits: bool, state: StateSnapshot) -> bool {
+    inherits && property != Property::NoSkip || state.is_shut_down() && property != Property::DeleteVar
 }
 
 /// When an operation was pushed, if it is profiled; else 0.

@@ -28,7 +28,7 @@
 //! in it have been stopped, the forking thread takes this lock and all others, and keeps them in
 //! its thread-local `FORK` until after the fork. In the child it is the only thread.
 
-use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, SHUTDOWN, STOPPED, YIELDING};
+use crate::engine::core::Core;
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::HeldList;
@@ -168,13 +168,13 @@ fn stop_all(engines: &mut [Held], known: usize) {
     }
 }
 
-/// Sets [`SEALED`] for the engines that are stopped, or clears it.
+/// Seals the engines that are stopped, or ends that.
 fn seal(engines: &[Held], is_sealed: bool) {
     for state in engines.iter().filter(|held| held.life.is_some()).map(|held| &held.core.state) {
         match is_sealed {
-            true => state.fetch_or(SEALED, SeqCst),
-            false => state.fetch_and(!SEALED, SeqCst),
-        };
+            true => state.seal(),
+            false => state.unseal(),
+        }
     }
 }
 
@@ -209,7 +209,7 @@ extern "C" fn after_in_child() {
             // Its threads are gone in the middle of something.
             // What is queued runs in the parent. Here a completion that the forking thread owes, or
             // the end of the operation that has forked, comes to it as well.
-            held.core.state.fetch_or(STOPPED | ABANDONED | SHUTDOWN, SeqCst);
+            held.core.state.abandon();
             held.core.gpus.forked.store(true, SeqCst);
             held.core.memory.forget_promises();
             forget(Arc::clone(&held.core));
@@ -238,18 +238,14 @@ impl Held {
         let Some(life) = self.engine().life.try_lock() else { return };
         // While this thread holds the lock, no other thread stops or starts the engine. An engine
         // that is stopped already has no threads, and takes no pushes at all.
-        let (fate, flags) = match self.core.state.load(SeqCst) & STOPPED {
-            0 => (Fate::Restarts, STOPPED | FORKING | YIELDING),
-            _ => (Fate::StaysStopped, FORKING),
-        };
-        self.core.state.fetch_or(flags, SeqCst);
+        let fate = if self.core.state.begin_fork() { Fate::Restarts } else { Fate::StaysStopped };
         (self.fate, self.life) = (fate, Some(life));
     }
 
     /// Whether waiting is of no use. The calling thread may be inside an operation of the engine.
     /// Or an earlier fork has cut the engine off, and a thread that is gone may hold the lock.
     fn is_out_of_reach(&self) -> bool {
-        self.core.is_inside() || self.core.state.load(SeqCst) & ABANDONED != 0
+        self.core.is_inside() || self.core.state.load(SeqCst).is_abandoned()
     }
 
     /// Like [`Held::ask`], but waits for another thread that stops or starts the engine, up to the
@@ -274,11 +270,10 @@ impl Held {
 
     /// Has the engine go on.
     fn give_up(&mut self) {
-        let flags = match std::mem::replace(&mut self.fate, Fate::GoesOn) {
-            Fate::StaysStopped => FORKING | YIELDING | SEALED,
-            _ => FORKING | YIELDING | SEALED | STOPPED,
-        };
-        self.core.state.fetch_and(!flags, SeqCst);
+        match std::mem::replace(&mut self.fate, Fate::GoesOn) {
+            Fate::StaysStopped => self.core.state.end_fork(),
+            _ => self.core.state.go_on_without_fork(),
+        }
         self.life = None;
     }
 
@@ -315,9 +310,9 @@ impl Held {
         // If the system refuses the threads, the next push asks for them again, and its caller sees
         // the error.
         if self.fate == Fate::Restarts && start_holding(&self.core, &life).is_err() {
-            self.core.state.fetch_and(!STOPPED, SeqCst);
+            self.core.state.go_on();
         }
-        self.core.state.fetch_and(!(FORKING | YIELDING | SEALED), SeqCst);
+        self.core.state.end_fork();
     }
 }
 
@@ -326,8 +321,7 @@ impl Held {
 fn forget_other_threads(core: &Core) {
     core.dispatch.forget_other_threads();
     admit::forget_devices(core);
-    // Clears the count of threads that were looking at pending operations (`diagnose.rs`).
-    core.state.fetch_and(READERS - 1, SeqCst);
+    core.state.forget_looks();
     // Other threads had counted operations in (`backpressure.rs`), and would have pushed them after
     // the fork.
     core.in_flight.store(0, Relaxed);

@@ -9,7 +9,7 @@
 //!
 //! A stop has four steps:
 //!
-//! 1. The flag [`STOPPED`] refuses pushes, except those of closures that still run.
+//! 1. The flag `STOPPED` (`state.rs`) refuses pushes, except those of closures that still run.
 //! 2. Every push that had not seen the flag is let through. A push that enlists is pinned, and
 //!    [`let_pushes_through`] waits for the pin. A push without a pin had counted its operation as
 //!    pushed before it looked at the flag, so the operation is in flight.
@@ -18,7 +18,7 @@
 //!
 //! A start brings the threads back.
 
-use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::core::Core;
 use crate::engine::gpu::admit;
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::cut_off;
@@ -38,9 +38,9 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
     core.dispatch.before_waiting(core);
     // In the child of a fork the lock may be held by a thread that is gone.
-    if core.state.load(Acquire) & ABANDONED == 0 {
+    if !core.state.load(Acquire).is_abandoned() {
         let life = core.life.lock();
-        if core.state.load(Acquire) & STOPPED == 0 {
+        if !core.state.load(Acquire).is_stopped() {
             stop_holding(core, &life);
         }
     }
@@ -49,7 +49,7 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
 
 /// Stops an engine that runs. `_life` is the lock that keeps other stops and starts out.
 fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
-    core.state.fetch_or(STOPPED, SeqCst);
+    core.state.stop();
     // Heavy side of the asymmetric fence; the light side is in the pushes without a pin,
     // `inline/fast_path.rs` and `push/logged.rs`.
     heavy();
@@ -79,7 +79,7 @@ pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
 /// Starts the engine again; does nothing if it runs.
 pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "start")?;
-    if core.state.load(Acquire) & ABANDONED != 0 {
+    if core.state.load(Acquire).is_abandoned() {
         return Err(cut_off());
     }
     let life = core.life.lock();
@@ -88,10 +88,10 @@ pub fn start(core: &Arc<Core>) -> Result<(), Error> {
 
 /// Like [`start`], but for a caller that holds the lock already. Also called by `fork.rs`.
 pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
-    if core.state.load(Acquire) & STOPPED != 0 {
+    if core.state.load(Acquire).is_stopped() {
         core.dispatch.start(core)?;
         core.gpus.start();
-        core.state.fetch_and(!STOPPED, SeqCst);
+        core.state.go_on();
         core.say(|| "started".to_owned());
     }
     Ok(())
@@ -164,7 +164,7 @@ impl Core {
     /// can wait any more.
     pub fn report_failures(&self) {
         // In the child of a fork the failures are the parent's.
-        if self.state.load(Acquire) & ABANDONED != 0 {
+        if self.state.load(Acquire).is_abandoned() {
             return;
         }
         let (errors, counted) = self.failures.take_all_live();

@@ -1,6 +1,6 @@
 //! The engine: what all its threads share, and the way of an operation from its push to its end.
 //!
-//! [`core`] is the engine's state. [`push`] gives an operation its tickets and hands it over, or
+//! [`core`] is what its threads share, [`state`] its flags. [`push`] gives an operation its tickets and hands it over, or
 //! [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
 //! [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured graphs.
 //! [`gpu`] has all that concerns devices.
@@ -41,5 +41,6 @@ pub mod request;
 pub mod resolve;
 pub mod setting_values;
 pub mod settings;
+pub mod state;
 pub mod ticket_host;
 pub mod wait;

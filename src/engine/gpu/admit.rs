@@ -11,7 +11,7 @@ use crate::device::backend::{Backend, Class};
 use crate::device::raw::DriverError;
 use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
-use crate::engine::core::{Core, DEVICES_USED};
+use crate::engine::core::Core;
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::devices::{DeviceStream, Fleet, Gpu};
 use crate::engine::gpu::spare_marks::SpareMarks;
@@ -48,9 +48,9 @@ pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
     if let Some(failure) = gpu.lost.get() {
         return Err(failure.error.clone());
     }
-    if core.state.load(Relaxed) & DEVICES_USED == 0 {
+    if !core.state.load(Relaxed).uses_devices() {
         // Before the operation gets its tickets: those behind it on a variable see the flag.
-        core.state.fetch_or(DEVICES_USED, SeqCst);
+        core.state.use_devices();
     }
     Ok(gpu)
 }

@@ -12,7 +12,7 @@
 use crate::device::current::{self, Here};
 use crate::device::handles::{self, Handles};
 use crate::device::raw::{DriverError as Refusal, Previous, RawStream};
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::Core;
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::{Gpu, OwnLine};
@@ -92,7 +92,7 @@ impl Core {
         unsafe {
             Block::enter(block, RUNNING);
             let (state, body, property) = (self.state.load(Relaxed), &*(*block).body, Block::property(block));
-            let inherited = if state & FAILED != 0 { self.inherited(block) } else { None };
+            let inherited = if state.has_failed() { self.inherited(block) } else { None };
             if (*block).flags & FLAG_PROFILED != 0 {
                 self.start_profile(block);
             }

@@ -14,7 +14,7 @@
 use crate::device::current;
 use crate::device::raw::{DriverError, RawStream};
 use crate::device::{Context, Device};
-use crate::engine::core::{Core, SHUTDOWN};
+use crate::engine::core::Core;
 use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::entered::take_mistrust;
@@ -88,7 +88,7 @@ impl Ordered {
 /// The operation was skipped. When the process ends, so are those behind it.
 #[cold]
 fn broken(core: &Core, gpu: &Gpu) {
-    if core.state.load(Relaxed) & SHUTDOWN == 0 {
+    if !core.state.load(Relaxed).is_shut_down() {
         core.lose(gpu, &DriverError::lost("a stream could not be told to wait for another"));
     }
 }

@@ -8,11 +8,10 @@
 //! a failure of its own. One that comes after lost reads runs. The processor's work goes on.
 
 use crate::device::raw::{DriverError as Refusal, RawStream};
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::Core;
 use crate::engine::diagnose::shown;
 use crate::engine::gpu::devices::Gpu;
 use crate::error::{Error, ErrorKind, Fault};
-use crate::sync::Ordering::*;
 use std::sync::Arc;
 
 /// The most operations that the message names.
@@ -117,7 +116,7 @@ impl Core {
                 suspects(gpu, waits)
             );
             // Before anybody can find the device lost.
-            self.state.fetch_or(FAILED, Release);
+            self.state.fail();
             let error = Error::with_source(ErrorKind::DeviceLost, message, refusal.clone());
             self.failures.record_first(error, |failure| gpu.lost.set(Arc::clone(failure)).is_ok());
         }

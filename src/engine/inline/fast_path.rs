@@ -16,7 +16,7 @@
 //! `ThreadCache::running` shows of it (`diagnose.rs`).
 
 use crate::engine::claims::ClaimSource;
-use crate::engine::core::{Core, DEVICES_USED, FAILED};
+use crate::engine::core::Core;
 use crate::engine::nesting::{self, enter, inside, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
 use crate::engine::ready_list::ReadyList;
@@ -148,7 +148,7 @@ fn run_as<const MOST: usize>(
     let mut held: InlineUses<'_, MOST> =
         InlineUses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Tried::NotNow;
-    if core.state.load(Relaxed) & !FAILED == 0 {
+    if core.state.load(Relaxed).lets_quick_pushes_in() {
         had = held.claim_all(core, engine, claims);
     }
     if !matches!(had, Tried::Ran) {
@@ -202,8 +202,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         self.this.set(this);
         // Relaxed: a failure on one of the variables was noted in the state before its ticket came,
         // and so was the first use of a device. So the state is looked at after the tickets.
-        let special = core.state.load(Relaxed) & (FAILED | DEVICES_USED);
-        if special != 0 && (special != FAILED || self.uses.iter().any(|used| used.slot.is_marked())) {
+        let state = core.state.load(Relaxed);
+        if state.asks_for_a_look() && (state.uses_devices() || self.uses.iter().any(|used| used.slot.is_marked())) {
             (all, had) = (false, Tried::NotNow);
         }
         if all {
@@ -227,7 +227,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     #[cold]
     #[inline(never)]
     fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl ClaimSource, had: Tried) -> Tried {
-        let may = matches!(had, Tried::NotNow) && core.state.load(Relaxed) & !FAILED == 0;
+        let may = matches!(had, Tried::NotNow) && core.state.load(Relaxed).lets_quick_pushes_in();
         if may && acquire_all(core, claims) {
             self.claim_all(core, core.memory.id, claims)
         } else {

@@ -8,10 +8,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::engine::core::{Core, ABANDONED, FORKING, SEALED, STOPPED, YIELDING};
+use crate::engine::core::Core;
 use crate::engine::gpu;
 use crate::engine::nesting::may_help;
 use crate::engine::request::Request;
+use crate::engine::state::StateSnapshot;
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::{FLAG_COPIES, FLAG_GPU, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED, FLAG_WAIT};
 use crate::operation::property::Property;
@@ -47,29 +48,29 @@ fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     }
 }
 
-/// Returns the engine's flags if it takes this push, else the error.
+/// Returns the state of the engine if it takes this push, else the error.
 #[inline]
-pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) -> Result<u32, Error> {
+pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) -> Result<StateSnapshot, Error> {
     let state = core.state.load(Relaxed);
-    if state & STOPPED != 0 {
+    if state.is_stopped() {
         check_stopped(local, request, state)?;
     }
     Ok(state)
 }
 
 #[cold]
-fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result<(), Error> {
+fn check_stopped(local: &ThreadContext, request: &Request, state: StateSnapshot) -> Result<(), Error> {
     // Also inside an operation that has forked.
-    if state & ABANDONED != 0 {
+    if state.is_abandoned() {
         return Err(cut_off());
     }
     // Operations that still run while the engine drains may push what they need, and waits are part
     // of draining. But a wait that a thread is in when the process forks would be in flight for
     // ever in the child. Inside an operation, of any engine, a wait is safe: the fork waits for the
     // operation. Not once the engine is sealed: it may be one that the fork does not wait for.
-    let inside = !may_help() && state & SEALED == 0;
-    let may_wait = state & FORKING == 0 || inside;
-    if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
+    let inside = !may_help() && !state.is_sealed();
+    let may_wait = !state.is_forking() || inside;
+    if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state.is_yielding() && inside {
         return Ok(());
     }
     Err(stopped())
@@ -85,7 +86,7 @@ pub fn stopped() -> Error {
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
-    state & YIELDING != 0 || state & STOPPED == 0
+    state.is_yielding() || !state.is_stopped()
 }
 
 /// The error of an engine in the child of a `fork` that could not stop the engine before.
@@ -102,22 +103,30 @@ pub fn cut_off() -> Error {
 mod tests {
     use super::*;
     use crate::engine::nesting::inside;
+    use crate::engine::state::EngineState;
     use crate::operation::name::Name;
     use crate::Engine;
 
-    /// What an engine says to a wait inside an operation of another one, if it has these flags.
-    fn says(flags: u32) -> Result<(), Error> {
+    /// What an engine says to a wait inside an operation of another one while a thread forks.
+    fn says(was_stopped: bool, is_sealed: bool) -> Result<(), Error> {
+        let state = EngineState::new();
+        if was_stopped {
+            state.stop();
+        }
+        assert_eq!(state.begin_fork(), !was_stopped);
+        if is_sealed {
+            state.seal();
+        }
         let [own, other] = [(); 2].map(|()| Engine::builder().cpu_workers(1).build().unwrap());
         let request = Request { flags: FLAG_WAIT, ..Request::named(Name::default()) };
-        inside(own.core().local(), || check_stopped(other.core().local(), &request, flags))
+        inside(own.core().local(), || check_stopped(other.core().local(), &request, state.load(Relaxed)))
     }
 
     #[test]
     fn a_sealed_engine_lets_no_wait_in_that_its_fork_does_not_wait_for() {
-        assert!(says(STOPPED | FORKING | YIELDING).is_ok());
-        assert!(says(STOPPED | FORKING).is_ok(), "one that was stopped before");
-        for flags in [STOPPED | FORKING | YIELDING | SEALED, STOPPED | FORKING | SEALED] {
-            assert_eq!(says(flags).unwrap_err().kind(), ErrorKind::Stopped);
+        for was_stopped in [false, true] {
+            assert!(says(was_stopped, false).is_ok());
+            assert_eq!(says(was_stopped, true).unwrap_err().kind(), ErrorKind::Stopped);
         }
     }
 }

@@ -11,7 +11,7 @@
 //! have run it before the push returns. The pin keeps the block, and if that pin stands still for
 //! long, what the thread says that it holds (`tickets/hazards.rs`).
 
-use crate::engine::core::{Core, PROFILING};
+use crate::engine::core::Core;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::push::acquire::acquire;
 use crate::engine::push::admission::{admit, refuse_if_stopped};
@@ -91,7 +91,7 @@ pub fn enlist(
     if will_look {
         local.say_will_look(true);
     }
-    let wanted = state & PROFILING != 0 || request.flags & FLAG_PROFILED != 0;
+    let wanted = state.is_profiling() || request.flags & FLAG_PROFILED != 0;
     let profiled = wanted && !request.name.as_str().is_empty();
     // SAFETY: the thread has not read the tail of any variable under this pin. The block is ours
     // until it is committed or linked. Its class has room for all accesses and the closure.

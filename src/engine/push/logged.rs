@@ -16,7 +16,7 @@
 
 use crate::device::Context;
 use crate::engine::claims::ClaimSource;
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::Core;
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
 use crate::engine::ready_list::ReadyList;
@@ -118,7 +118,7 @@ fn push_of_class(
     light();
     // Acquire: pairs with the release that ends a `diagnose::Look`, so that it has read each block
     // before the block is used again here.
-    if core.state.load(Acquire) & !FAILED != 0 {
+    if !core.state.load(Acquire).lets_quick_pushes_in() {
         return abandon(core, local, null_mut());
     }
     // SAFETY: the block is ours until the push is committed. Its class has room for all accesses

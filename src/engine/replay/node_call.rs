@@ -7,7 +7,6 @@
 //! and one in `finish` (`replay/mod.rs`), on the thread that completes it. The second of the two
 //! goes on.
 
-use crate::engine::core::FAILED;
 use crate::engine::execute::is_skipped;
 use crate::engine::replay::program::{Body, Node, Program, CALLED, CONCLUDED, ENDED, RETURNED};
 use crate::error::Fault;
@@ -45,7 +44,7 @@ impl Program {
         // Relaxed: a failure that concerns this operation was noted before this thread learned that
         // the predecessors have ended.
         let state = core.state.load(Relaxed);
-        let inherited = if state & FAILED != 0 { self.inherited(node, stamp) } else { None };
+        let inherited = if state.has_failed() { self.inherited(node, stamp) } else { None };
         let may = may(inherited.is_some());
         let skip = may.is_err() || is_skipped(node.property, inherited.is_some(), state);
         let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
@@ -102,7 +101,7 @@ impl Program {
             }
             let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
             let started = detached.started.get();
-            let failed = self.core.state.load(Relaxed) & FAILED != 0;
+            let failed = self.core.state.load(Relaxed).has_failed();
             let inherited = if failed { self.inherited(node, stamp) } else { None };
             self.mark(node, outcome, inherited, stamp);
             self.profile(node, started);

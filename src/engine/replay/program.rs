@@ -12,7 +12,7 @@
 //! read it.
 
 use crate::device::Context;
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::Core;
 use crate::engine::nesting::{inside, mark_inside};
 use crate::engine::replay::node_block::NodeBlock;
 use crate::engine::replay::private::PrivateVariables;
@@ -203,7 +203,7 @@ impl Program {
             Ok(()) => inherited,
             Err(fault) => Some(self.core.record(fault, node.name.as_str(), stamp.sequence())),
         };
-        if self.core.state.load(Relaxed) & FAILED == 0 {
+        if !self.core.state.load(Relaxed).has_failed() {
             return;
         }
         let local = self.core.local();

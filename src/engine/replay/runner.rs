@@ -12,7 +12,7 @@
 //! (`replay/program.rs`), which has `Core::record` (`engine/execute.rs`) note it.
 
 use crate::device::Context;
-use crate::engine::core::{Core, FAILED, SHUTDOWN};
+use crate::engine::core::Core;
 use crate::engine::replay::program::{Body, LanePlace, Node, Program, Replay};
 use crate::graph::lanes::{LaneHost, SerialStep};
 use crate::operation::closure::catch;
@@ -116,11 +116,11 @@ impl<'a> Runner<'a> {
         self.context.context = node.context;
         // Relaxed: a failure that concerns this operation was noted before this thread learned that
         // the predecessors have ended.
-        let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
+        let state = self.core.state.load(Relaxed);
         // SAFETY: the caller has the node to itself.
         unsafe {
             match &node.body {
-                Body::Sync(call) if state == 0 && self.replay().pushed == 0 => {
+                Body::Sync(call) if !state.may_skip() && self.replay().pushed == 0 => {
                     if let Err(fault) = catch(|| (*call.get())(&self.context)) {
                         self.graph.mark(node, Err(fault), None, self.replay().stamp);
                     }

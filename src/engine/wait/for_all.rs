@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::engine::core::{Core, STOPPED};
+use crate::engine::core::Core;
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
@@ -51,7 +51,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
     if core.is_cut_off() {
         return Err(cut_off());
     }
-    if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
+    if timeout.is_none() && core.settings.waiters_help && may_help() && !core.state.load(Relaxed).is_stopped() {
         if becomes_quiescent(core) {
             return Ok(true);
         }

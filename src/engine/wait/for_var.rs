@@ -13,7 +13,7 @@
 //! finds the wait ready (`Core::hand_out` in `complete.rs`, `push/mod.rs`).
 
 use crate::device::Context;
-use crate::engine::core::{Core, DEVICES_USED, FAILED};
+use crate::engine::core::Core;
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
@@ -234,8 +234,8 @@ fn looks_at(core: &Arc<Core>, variable: Variable, looks: u32, mut go_on: impl Fn
 /// Whether a variable whose writes have ended is marked, or a device has still to come there.
 #[inline]
 fn is_unsettled(core: &Core, slot: &Slot) -> bool {
-    let state = core.state.load(Relaxed) & (FAILED | DEVICES_USED);
-    state != 0 && (slot.is_marked() || state & DEVICES_USED != 0 && core.is_behind_device(slot.index()))
+    let state = core.state.load(Relaxed);
+    state.asks_for_a_look() && (slot.is_marked() || state.uses_devices() && core.is_behind_device(slot.index()))
 }
 
 /// Whether every write of a variable that the calling thread can know of has ended. May return
