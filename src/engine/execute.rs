@@ -37,6 +37,12 @@ use crate::variable::table::Stepping;
 use crate::worker::Host;
 use std::sync::Arc;
 
+/// What is kept of an asynchronous operation during its call.
+pub(super) struct Called {
+    name: &'static str,
+    sequence: u64,
+}
+
 impl Core {
     /// Runs an operation, and ends it unless it is asynchronous.
     ///
@@ -87,15 +93,8 @@ impl Core {
                 pay(local);
                 return;
             }
-            let run = RunContext {
-                context: Block::context(block),
-                name: Block::name(block),
-                worker,
-                nested_threads: self.nested_threads.load(Relaxed),
-                inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
-                graph: 0,
-                pushed: (flags & FLAG_GRAPH != 0).then(|| (stamp(block), pushed_at(block))),
-            };
+            let pushed = (flags & FLAG_GRAPH != 0).then(|| (stamp(block), pushed_at(block)));
+            let run = RunContext { pushed, ..self.run_context(block, inherited.as_ref(), worker) };
             enter(local);
             match body.run {
                 Run::Sync(call) => {
@@ -112,11 +111,7 @@ impl Core {
                     self.end(local, block, outcome, inherited, false, worker);
                 }
                 Run::Async(call) => {
-                    Block::keep_worker(block, worker);
-                    let (name, sequence) = (Block::name(block), (*block).sequence);
-                    let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
-                    local.count_called();
-                    let completion = Completion::new(engine, block);
+                    let (completion, called) = self.begin_call(local, block, worker);
                     let outcome = if flags & FLAG_GRAPH != 0 {
                         // Each operation of the graph has declared its own variables.
                         call(storage, &run, completion)
@@ -126,21 +121,74 @@ impl Core {
                     // It may be the last by now, and an error's destructor is user code.
                     drop(inherited);
                     leave(local);
-                    if let Err(fault) = outcome {
-                        // The closure unwound after it had given its completion away. The operation
-                        // is not ours any more, but the panic must not be lost: an engine that ends
-                        // reports failures once all closures have returned.
-                        self.record(fault, name, sequence);
-                    }
-                    local.count_returned();
-                    // The thread that stops the engine waits for the return as well.
-                    self.quiescence.notify(|| self.is_quiescent());
+                    self.end_call(local, called, outcome);
                 }
                 // Has returned above.
                 Run::Part(_) => {}
             }
             pay(local);
         }
+    }
+
+    /// What the closure of an operation is told. Also used by `gpu/call.rs`.
+    ///
+    /// # Safety
+    /// The operation is ours.
+    #[inline(always)]
+    pub(super) unsafe fn run_context<'a>(
+        &self,
+        block: *mut Block,
+        inherited: Option<&'a Arc<Failure>>,
+        worker: Option<usize>,
+    ) -> RunContext<'a> {
+        // SAFETY: by the contract.
+        unsafe {
+            RunContext {
+                context: Block::context(block),
+                name: Block::name(block),
+                worker,
+                nested_threads: self.nested_threads.load(Relaxed),
+                inherited: inherited.map(|failure| (failure, stamp(block))),
+                graph: 0,
+                pushed: None,
+            }
+        }
+    }
+
+    /// Begins the call of an asynchronous closure: returns what it gets, and what
+    /// [`Core::end_call`] needs. Also used by `gpu/call.rs`.
+    ///
+    /// # Safety
+    /// The operation is ours. Once the closure is called the block is not touched.
+    #[inline(always)]
+    pub(super) unsafe fn begin_call(
+        self: &Arc<Self>,
+        local: &ThreadContext,
+        block: *mut Block,
+        worker: Option<usize>,
+    ) -> (Completion, Called) {
+        // SAFETY: by the contract.
+        unsafe {
+            Block::keep_worker(block, worker);
+            let called = Called { name: Block::name(block), sequence: (*block).sequence };
+            let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
+            local.count_called();
+            (Completion::new(engine, block), called)
+        }
+    }
+
+    /// An asynchronous closure has returned, with a fault if it unwound.
+    #[inline(always)]
+    pub(super) fn end_call(&self, local: &ThreadContext, called: Called, outcome: Result<(), Fault>) {
+        if let Err(fault) = outcome {
+            // The closure unwound after it had given its completion away. The operation is not ours
+            // any more, but the panic must not be lost: an engine that ends reports failures once
+            // all closures have returned.
+            self.record(fault, called.name, called.sequence);
+        }
+        local.count_returned();
+        // The thread that stops the engine waits for the return as well.
+        self.quiescence.notify(|| self.is_quiescent());
     }
 
     /// Runs and ends an operation that is synchronous and has no flags, while the engine has no
@@ -163,15 +211,7 @@ impl Core {
             }
             let local = self.local();
             Block::enter(block, RUNNING);
-            let run = RunContext {
-                context: Block::context(block),
-                name: Block::name(block),
-                worker,
-                nested_threads: self.nested_threads.load(Relaxed),
-                inherited: None,
-                graph: 0,
-                pushed: None,
-            };
+            let run = self.run_context(block, None, worker);
             let storage = Block::closure(block, Block::layout(block));
             enter(local);
             let outcome = within(&Enlisted::new(&self.memory, block), || {
@@ -248,8 +288,8 @@ impl Core {
     }
 
     /// Keeps a failure of an operation itself for the thread that waits for everything. Inherited
-    /// failures are not recorded again. Also called by `complete.rs`, `gpu/call.rs`,
-    /// `inline/fast_path.rs`, `replay/program.rs` and `replay/node_call.rs`.
+    /// failures are not recorded again. Also called by `complete.rs`, `inline/fast_path.rs`,
+    /// `replay/program.rs` and `replay/node_call.rs`.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(name, fault);
@@ -354,7 +394,7 @@ unsafe fn pushed_at(block: *mut Block) -> u64 {
 }
 
 /// When and where an operation was pushed.
-pub(super) unsafe fn stamp(block: *mut Block) -> Stamp {
+unsafe fn stamp(block: *mut Block) -> Stamp {
     // SAFETY: the operation is ours.
     unsafe { Stamp::new(Block::cache(block), (*block).sequence) }
 }

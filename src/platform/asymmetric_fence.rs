@@ -15,7 +15,7 @@
 //! (`engine/wait/wait_list.rs`); pushes without a pin (`engine/push/logged.rs`,
 //! `engine/inline/fast_path.rs`) and the threads that stop, fork or look at an engine
 //! (`engine/lifecycle.rs`, `engine/fork.rs`, `engine/diagnose.rs`); wake-ups in `worker/group.rs`
-//! and `worker/wake.rs`, and sleeps in `worker/run_loop.rs` and `worker/help.rs`; commits of a push
+//! and `worker/wake.rs`, and sleeps in `worker/idle.rs` and `worker/help.rs`; commits of a push
 //! (`tickets/owner/pusher.rs`) and the end of an era (`tickets/owner/handover.rs`,
 //! `tickets/owner/sharing.rs`); what a thread holds (`tickets/hazards.rs`) and the thread that uses
 //! spent blocks again (`pool/beside_epoch.rs`). `sync/loom_fences.rs` is the model of the pair.

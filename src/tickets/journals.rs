@@ -2,9 +2,9 @@
 //!
 //! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is
 //! added at a pusher's first push (`src/worker/group.rs`) and stays for as long as the group.
-//! Workers (`src/worker/run_loop.rs`), thieves (`src/worker/steal.rs`) and helpers
-//! (`src/worker/help.rs`) go through all journals, so no operation waits because of the thread that
-//! pushed it.
+//! Workers (`src/worker/run_loop.rs`, `src/worker/idle.rs`), thieves (`src/worker/steal.rs`) and
+//! helpers (`src/worker/help.rs`) go through all journals, so no operation waits because of the
+//! thread that pushed it.
 //!
 //! Any thread may add a journal. Only its pusher appends to its logs and chooses workers
 //! (`placing.rs`); the thread that adopts the pusher's cache goes on with it

@@ -2,7 +2,7 @@
 //! `engine/push/mod.rs` comes here after a push of a short operation, through `Dispatch::catch_up`
 //! (`engine/dispatch/`), on the pusher. The operations are taken from `stealable.rs`. If none are
 //! lent, a bit of the group is set ([`WANTED`]), which a worker clears that has nothing left to run
-//! (`run_loop.rs`).
+//! (`idle.rs`).
 
 use crate::operation::block::{Block, FLAG_SHORT};
 use crate::sync::{Instant, Ordering::Relaxed, MODELLED};

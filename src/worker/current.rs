@@ -1,6 +1,6 @@
 //! The calling thread's entry in a group: the private queue of a worker or helper that is running
 //! operations. Used by `worker/run_loop.rs`, which makes it for a worker, by `worker/help.rs`,
-//! which makes it for a helper, by `worker/group.rs` (`Group::submit`), and by
+//! which makes it for a helper, by `worker/idle.rs`, by `worker/group.rs` (`Group::submit`), and by
 //! `engine/replay/mod.rs`, which says that a turn is over. No other thread touches it: what others
 //! see is in `remote.rs` for a worker, and in `helper_place.rs` for a helper.
 //!

@@ -2,8 +2,8 @@
 //!
 //! `engine/dispatch/` makes groups and submits to them, `engine/push/` logs, and `engine/gpu/` has
 //! groups for devices. Any thread may call the methods here; only [`Group::log`] is for the
-//! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` (workers), `help.rs`
-//! (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of sleeping and
+//! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` and `idle.rs` (workers),
+//! `help.rs` (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of sleeping and
 //! waking, and why no wake-up is lost, are in `worker/README.md`.
 //!
 //! Workers and helpers count themselves in `idle` and `sleeping`. Pushers set a bit of `idle`, and
@@ -91,7 +91,7 @@ pub enum Placement {
 }
 
 /// A bit in [`Group::idle`]: a pusher asks the workers to lend operations that it could run. Set by
-/// `catch_up.rs`, cleared by a worker that has nothing left to run (`run_loop.rs`).
+/// `catch_up.rs`, cleared by a worker that has nothing left to run (`idle.rs`).
 pub(super) const WANTED: usize = 1 << 31;
 
 /// A group of workers.
@@ -322,7 +322,7 @@ impl Group {
     pub unsafe fn log(&self, journal: &Journal, worker: usize, operation: Word) {
         // SAFETY: the caller's contract.
         unsafe { journal.log(worker).push(operation) };
-        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
+        // Light side of the asymmetric fence; the heavy side is in `sleep` (`idle.rs`) and
         // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees the
         // entry. It also sees a new journal, which was linked before.
         light();

@@ -9,7 +9,7 @@
 //! delivered there, so the inbox of the place holds only the helper's state. Operations that the
 //! helper has taken and does not run yet are lent in its place, to thieves (`steal.rs`).
 //!
-//! The same protocol of sleeping is in `run_loop.rs` (`sleep`): a change has to be made in both.
+//! The same protocol of sleeping is in `idle.rs` (`sleep`): a change has to be made in both.
 //! The states and steps are in `worker/README.md`.
 
 use crate::operation::block::Block;

@@ -18,6 +18,7 @@ pub mod group;
 pub mod handoff;
 mod help;
 mod helper_place;
+mod idle;
 pub mod inbox;
 mod lend;
 pub mod local_queue;

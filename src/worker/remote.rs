@@ -60,7 +60,7 @@ impl Remote {
     }
 
     /// Whether something urgent has come since the last call. The thread that asks must then look
-    /// into the inbox: a worker does, in `run_loop.rs`.
+    /// into the inbox: a worker does, in `idle.rs`.
     pub fn is_urgent(&self) -> bool {
         if !self.urgent.load(Relaxed) {
             return false;

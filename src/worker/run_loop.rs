@@ -1,31 +1,27 @@
-//! The loop of a worker thread: it runs the operations that it has, looks for more, and sleeps.
+//! The loop of a worker thread: it runs the operations that it has. `idle.rs` looks for more.
 //! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own. Its
 //! state is on its stack. The state that other threads see is in `remote.rs` and `group.rs`.
 //!
 //! The order in which a worker looks, and the steps of falling asleep, are in `worker/README.md`.
-//! `help.rs` is the same for helpers: its `rest` has the protocol of [`Group::sleep`], and a change
-//! has to be made in both.
+//! `help.rs` is the same for helpers.
 
-use crate::operation::block::Block;
-use crate::platform::asymmetric_fence::heavy;
 use crate::platform::scheduling::be_punctual;
 use crate::sync::{looks, spin_loop, Ordering::*, MODELLED};
-use crate::tickets::journals::{Journal, Watch};
+use crate::tickets::journals::Journal;
 use crate::tickets::log::Log;
 use crate::util::spin::Patience;
 use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;
-use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
+use crate::worker::group::{Group, Placement};
+use crate::worker::idle::WORKER_SPINS_AWAKE;
 use crate::worker::local_queue::Queue;
 use crate::worker::ready::OrderKey;
-use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
-use crate::worker::steal::{InboxesSeen, LOGS, LOOKS_AT_HELPERS, STOLEN, STOOD};
+use crate::worker::steal::LOOKS_AT_HELPERS;
 use crate::worker::Host;
 use std::cell::Cell;
-use std::ptr::{self, null_mut};
+use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A worker looks into its inbox at every so many turns, if nothing urgent comes.
 const POLL: u32 = 16;
@@ -34,14 +30,8 @@ const POLL: u32 = 16;
 const LOOKS_AT_QUEUE: u32 = 256;
 /// After so many operations of one pusher a worker looks at what the next one has logged.
 const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
-/// A worker takes at most so many operations that are not ready out of its logs before it looks
-/// elsewhere.
-const PARKED: u32 = if MODELLED { 2 } else { 256 };
 /// A worker whose logs are empty looks into them so often again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
-/// The first part of the time for which a worker looks for work: it keeps its core meanwhile. After
-/// a long pause it is all of that time.
-const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(25);
 
 impl Group {
     /// Runs worker `index` on the calling thread, from its start to the stop of the group.
@@ -191,196 +181,6 @@ impl Group {
         }
         any
     }
-
-    /// Takes operations out of the worker's own logs until one is ready, which is returned as a
-    /// list of one. Takes at most [`PARKED`] that are not ready.
-    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> FromLogs {
-        let (mut came, mut left) = (false, PARKED);
-        for log in self.journals.iter().map(|journal| journal.log(index)) {
-            let before = log.come();
-            // SAFETY: the calling thread is the log's worker, so the operations that it takes are
-            // its own.
-            while let Some(block) = unsafe { log.take_next() } {
-                // SAFETY: as above.
-                unsafe {
-                    if host.settle(block) {
-                        (*block).link = null_mut();
-                        return FromLogs::Ready(block);
-                    }
-                }
-                left -= 1;
-                if left == 0 {
-                    return FromLogs::More;
-                }
-            }
-            came |= log.come() != before;
-        }
-        if came {
-            FromLogs::Came
-        } else {
-            FromLogs::Nothing
-        }
-    }
-
-    /// Finds work for a worker that has none, sleeping if it must. Returns `false` if the group
-    /// stops and there is no work.
-    #[cold]
-    fn look_for_work<H: Host>(
-        &self,
-        index: usize,
-        current: &CurrentWorker,
-        host: &Arc<H>,
-        patience: &mut Patience,
-        rhythm: &mut Rhythm,
-        stalls: &mut Stalls,
-    ) -> bool {
-        let own = &self.workers[index];
-        host.idle();
-        if !own.inbox.start_looking() {
-            return true;
-        }
-        // This worker has caught up: pushers ask again when it has not.
-        if self.idle.load(Relaxed) & WANTED != 0 {
-            self.idle.fetch_and(!WANTED, Relaxed);
-        }
-        self.idle.fetch_add(1, Relaxed);
-        let mut seen = InboxesSeen::NOTHING;
-        let mut watch = Watch::new(&self.journals, index + 1);
-        let mut spin = patience.spin();
-        let found = loop {
-            let list = own.inbox.take();
-            if !list.is_null() {
-                // SAFETY: operations that come out of an inbox are ready and ours.
-                unsafe { current.queue.borrow_mut().add_list(list) };
-                break true;
-            }
-            if !own.stealable.is_empty() {
-                // A thief has put back what this worker has lent.
-                break true;
-            }
-            match self.take_own(index, host) {
-                // SAFETY: the operation is ready, and ours.
-                FromLogs::Ready(list) => unsafe {
-                    current.queue.borrow_mut().add_list(list);
-                    break true;
-                },
-                // The worker goes on with its logs as it does while it has something to run: it
-                // looks at what is urgent in between.
-                FromLogs::More => break true,
-                // More may come to the logs, so the worker stays awake; but no other thread need be
-                // woken for that.
-                FromLogs::Came => {
-                    rhythm.found();
-                    spin = patience.spin();
-                }
-                FromLogs::Nothing => {}
-            }
-            let mut loot = self.steal(index, &mut seen);
-            if loot.is_null() {
-                loot = self.steal_logged(host, &mut watch, (LOGS, STOOD, STOLEN));
-            }
-            if !loot.is_null() {
-                // SAFETY: the operations were stolen, so they are ours.
-                unsafe { current.queue.borrow_mut().add_list(loot) };
-                break true;
-            }
-            if self.stop.load(Acquire) {
-                break false;
-            }
-            let rests = match self.plan.idle {
-                IdlePolicy::Park => !watch.watches(),
-                _ => !spin.pause(),
-            };
-            if rests {
-                let mut queue = current.queue.borrow_mut();
-                queue.take_back(&own.stealable); // For its memory.
-                if !queue.is_empty() {
-                    break true;
-                }
-                queue.trim();
-                drop(queue);
-                // If it got up by itself in this pause, it does not know how long the pause is.
-                let began = if rhythm.sleeps() { None } else { spin.elapsed() };
-                spin = if self.sleep(own, rhythm) {
-                    rhythm.get_up()
-                } else {
-                    rhythm.woken();
-                    patience.learn(began.and(spin.elapsed()));
-                    patience.spin()
-                };
-            } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
-                self.warn_of_a_shared_core(index);
-            }
-        };
-        // If operations have come meanwhile, they stay in the inbox.
-        let _ = own.inbox.stop_looking();
-        if found {
-            rhythm.found();
-            // There may be more: what came to the inbox, whose pusher met `LOOKING` and has called
-            // no thread; and what this worker was called for, if it has found something else.
-            self.pass_on();
-        }
-        self.idle.fetch_sub(1, Relaxed);
-        found
-    }
-
-    /// How long a worker looks for work at most before it parks.
-    fn patience(&self) -> Duration {
-        match self.plan.idle {
-            IdlePolicy::Spin => Duration::MAX,
-            IdlePolicy::SpinThenPark => self.plan.spin_for,
-            IdlePolicy::Park => Duration::ZERO,
-        }
-    }
-
-    /// Whether workers get up by themselves when work is due: if they may look for as long as that
-    /// takes.
-    fn gets_up(&self) -> bool {
-        // Most models are of workers that do not.
-        let least = if MODELLED { Duration::MAX } else { WORKER_SPINS_AWAKE };
-        self.plan.idle == IdlePolicy::SpinThenPark && self.plan.spin_for >= least
-    }
-
-    /// Parks until another thread pushes to this worker's inbox or calls it, or until the next work
-    /// is due; says whether it was the latter. Returns at once if there is something to do. `rest`
-    /// (`help.rs`) does the same for a helper.
-    fn sleep(&self, own: &Remote, rhythm: &Rhythm) -> bool {
-        if !own.inbox.fall_asleep() {
-            // A thief has taken the operations that came, and has left `BUSY` behind: say again
-            // that this worker looks, then try again.
-            own.inbox.start_looking();
-            return false;
-        }
-        self.sleeping.fetch_add(1, Relaxed);
-        // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
-        // `call_one` (`wake.rs`). Either the waker sees this worker counted and asleep, or this
-        // worker sees what was published.
-        heavy();
-        if self.has_work() || self.stop.load(Relaxed) {
-            own.inbox.get_up();
-        }
-        let mut is_due = false;
-        while own.inbox.is_asleep() {
-            match rhythm.alarm() {
-                Some(Duration::ZERO) => is_due = own.inbox.get_up(),
-                left => own.inbox.sleep(left),
-            }
-        }
-        own.inbox.is_up();
-        self.sleeping.fetch_sub(1, Relaxed);
-        is_due
-    }
-}
-
-/// What a worker has found in its own logs.
-enum FromLogs {
-    /// A ready operation, as a list of one.
-    Ready(*mut Block),
-    /// Operations that are not ready; the logs may hold more.
-    More,
-    /// Operations that are not ready, or that others took first; the logs hold no more.
-    Came,
-    Nothing,
 }
 
 /// How many operations a worker runs out of a log before `best`, the best operation of its queue.

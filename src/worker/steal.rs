@@ -1,6 +1,6 @@
 //! Stealing: how a thread with nothing to run takes operations from other workers and helpers, out
-//! of what they have lent, of inboxes and logs. Used by idle workers (`run_loop.rs`), by helpers
-//! (`help.rs`) and by `wake.rs`. [`Group::has_work`] is also used by `engine/wait/` and
+//! of what they have lent, of inboxes and logs. Used by workers (`run_loop.rs`, `idle.rs`), by
+//! helpers (`help.rs`) and by `wake.rs`. [`Group::has_work`] is also used by `engine/wait/` and
 //! `engine/replay/runner.rs`, to decide whether to wait. Any thread may steal. There are only
 //! functions here: the state is in `stealable.rs`, `inbox.rs` and `tickets/log.rs`. Pushers steal
 //! in `catch_up.rs`.

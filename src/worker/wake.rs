@@ -1,6 +1,6 @@
 //! Calling and waking: how a thread that puts an operation elsewhere than into the inbox of a
 //! worker that looks or sleeps sees to it that somebody comes for it. Used by `group.rs`,
-//! `steal.rs` and `catch_up.rs` on any thread, and by `lend.rs`, `run_loop.rs` and `help.rs`.
+//! `steal.rs` and `catch_up.rs` on any thread, and by `lend.rs`, `idle.rs` and `help.rs`.
 //!
 //! A thread that looks for work already is called, which costs an exchange and no system call. Only
 //! if there is none is a sleeper woken. The states, and why no call and no wake-up is lost, are in
@@ -28,7 +28,7 @@ impl Group {
     /// Sees to it that a thread, worker or helper, comes for what the calling thread has just
     /// published.
     pub(super) fn call_one(&self) {
-        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
+        // Light side of the asymmetric fence; the heavy side is in `sleep` (`idle.rs`) and
         // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees what
         // was published.
         light();

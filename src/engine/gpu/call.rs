@@ -14,7 +14,7 @@ use crate::device::handles::{self, Handles};
 use crate::device::raw::{DriverError as Refusal, Previous, RawStream};
 use crate::engine::core::Core;
 use crate::engine::declared::{Copied, Enlisted};
-use crate::engine::execute::{is_skipped, stamp};
+use crate::engine::execute::is_skipped;
 use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::entered::mistrust;
 use crate::engine::gpu::loss::{insist, AGAIN};
@@ -23,8 +23,6 @@ use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
-use crate::operation::completion::{Completion, Finish};
-use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -115,15 +113,7 @@ impl Core {
             };
             let is_queued = matches!(way, Way::Queued(_));
             let visit = Visit { gpu, way, previous };
-            let run = RunContext {
-                context: Block::context(block),
-                name: Block::name(block),
-                worker,
-                nested_threads: self.nested_threads.load(Relaxed),
-                inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
-                graph: 0,
-                pushed: None,
-            };
+            let run = self.run_context(block, inherited.as_ref(), worker);
             let storage = Block::closure(block, Block::layout(block));
             match body.run {
                 Run::Sync(call) => {
@@ -138,21 +128,12 @@ impl Core {
                     }
                 }
                 Run::Async(call) => {
-                    Block::keep_worker(block, worker);
-                    let (name, sequence) = (Block::name(block), (*block).sequence);
-                    let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
-                    local.count_called();
-                    let completion = Completion::new(engine, block);
+                    let (completion, called) = self.begin_call(local, block, worker);
                     let copied = Copied::of(&self.memory, block);
                     let call = || within(&copied, || call(storage, &run, completion));
                     let outcome = self.call_within(local, block, &visit, (false, worker), call);
                     visit.end();
-                    if let Err(fault) = outcome {
-                        // Before it counts as returned, as in `execute`.
-                        self.record(fault, name, sequence);
-                    }
-                    local.count_returned();
-                    self.quiescence.notify(|| self.is_quiescent());
+                    self.end_call(local, called, outcome);
                 }
                 Run::Part(_) => unreachable!("parts of graphs have no device"),
             }

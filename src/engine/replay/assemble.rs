@@ -44,6 +44,7 @@ use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -158,24 +159,9 @@ impl Recording {
         captured: usize,
         writes: Vec<u64>,
     ) -> Result<(Program, Edges), Error> {
-        if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= MOST_USES {
-            return Err(Error::new(
-                ErrorKind::EngineFull,
-                format!(
-                    "a graph cannot have {} operations with {} uses of variables: {MOST_SEGMENTS} at most, with {MOST_USES}",
-                    self.recorded.len(),
-                    self.uses.len()
-                ),
-            ));
-        }
         let uses_devices = !self.devices.is_empty();
         let uses = self.uses();
-        if uses_devices && uses.iter().any(|uses| uses.len() >= MOST_ACCESSES) {
-            return Err(Error::new(
-                ErrorKind::EngineFull,
-                format!("an operation of a graph with devices cannot use {MOST_ACCESSES} variables"),
-            ));
-        }
+        self.check_sizes(&uses)?;
         let before = predecessors(&uses, self.variables.len());
         let priorities: Vec<i32> = self.recorded.iter().map(|recorded| recorded.priority).collect();
         let order = schedule(&before, &priorities);
@@ -207,33 +193,9 @@ impl Recording {
         let counted = self.variables.iter().zip(slots.iter().copied().zip(writes));
         let counted = counted.filter(|(claim, (_, writes))| *writes > 0 && !is_private(claim));
         let writes = counted.map(|(_, counted)| counted).collect();
-        let mut used = Vec::with_capacity(self.uses.len());
-        let mut ranges = Vec::with_capacity(self.recorded.len());
-        for operation in &plan.operations {
-            let start = used.len() as u32;
-            used.extend(
-                uses[*operation as usize]
-                    .iter()
-                    .map(|of| UsedSlot { slot: slots[of.variable as usize], writes: of.writes }),
-            );
-            ranges.push(start..used.len() as u32);
-        }
-        let mut recorded: Vec<Option<Captured>> = self.recorded.into_iter().map(Some).collect();
-        let nodes = plan
-            .operations
-            .iter()
-            .zip(ranges)
-            .filter_map(|(operation, uses)| {
-                let captured = recorded[*operation as usize].take()?;
-                let captured = if uses_devices {
-                    part(captured, &used[uses.start as usize..uses.end as usize], &whole)
-                } else {
-                    captured
-                };
-                let Captured { body, name, context, property, .. } = captured;
-                Some(Node { body, name, context, property, uses })
-            })
-            .collect();
+        let (used, ranges) = used_slots(&plan.operations, &uses, &slots);
+        let parts_of = uses_devices.then_some(&whole);
+        let nodes = nodes(self.recorded, &plan.operations, &used, ranges, parts_of);
         let mut claims: Vec<Claim> = self.variables.into_iter().filter(|claim| !is_private(claim)).collect();
         claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
@@ -266,6 +228,27 @@ impl Recording {
         Ok((inner, edges))
     }
 
+    /// Refuses a graph with too many operations or uses of variables.
+    fn check_sizes(&self, uses: &[&[NodeUse]]) -> Result<(), Error> {
+        if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= MOST_USES {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!(
+                    "a graph cannot have {} operations with {} uses of variables: {MOST_SEGMENTS} at most, with {MOST_USES}",
+                    self.recorded.len(),
+                    self.uses.len()
+                ),
+            ));
+        }
+        if !self.devices.is_empty() && uses.iter().any(|uses| uses.len() >= MOST_ACCESSES) {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!("an operation of a graph with devices cannot use {MOST_ACCESSES} variables"),
+            ));
+        }
+        Ok(())
+    }
+
     /// The places of the lanes: first the common lanes, for any operation, one a thread; then one
     /// for each other place where operations have to run. Also returns the number of common lanes,
     /// and for each operation (in `order`) the lane that it has to be in, if any.
@@ -285,6 +268,42 @@ impl Recording {
         let fixed = fixed.collect();
         (places, common, fixed)
     }
+}
+
+/// The slots that the operations of a plan use, one operation after the other, and the range of
+/// each.
+fn used_slots(operations: &[u32], uses: &[&[NodeUse]], slots: &[*const Slot]) -> (Vec<UsedSlot>, Vec<Range<u32>>) {
+    let mut used = Vec::with_capacity(uses.iter().map(|uses| uses.len()).sum());
+    let mut ranges = Vec::with_capacity(operations.len());
+    for operation in operations {
+        let start = used.len() as u32;
+        let slot = |of: &NodeUse| UsedSlot { slot: slots[of.variable as usize], writes: of.writes };
+        used.extend(uses[*operation as usize].iter().map(slot));
+        ranges.push(start..used.len() as u32);
+    }
+    (used, ranges)
+}
+
+/// The operations of a program, in the order of the plan. In a graph that uses devices they are
+/// parts of `parts_of`.
+fn nodes(
+    recorded: Vec<Captured>,
+    operations: &[u32],
+    used: &[UsedSlot],
+    ranges: Vec<Range<u32>>,
+    parts_of: Option<&Whole>,
+) -> Box<[Node]> {
+    let mut recorded: Vec<Option<Captured>> = recorded.into_iter().map(Some).collect();
+    let node = |(operation, uses): (&u32, Range<u32>)| {
+        let captured = recorded[*operation as usize].take()?;
+        let captured = match parts_of {
+            Some(whole) => part(captured, &used[uses.start as usize..uses.end as usize], whole),
+            None => captured,
+        };
+        let Captured { body, name, context, property, .. } = captured;
+        Some(Node { body, name, context, property, uses })
+    };
+    operations.iter().zip(ranges).filter_map(node).collect()
 }
 
 /// How many threads can run operations of a graph at once: the workers, and one helper if there is
