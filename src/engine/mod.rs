@@ -13,7 +13,7 @@
 //! [`resolve`] (from a handle to its slot). What it goes through: [`backpressure`], [`ticket_host`]
 //! (how `tickets/` sees the engine). Around a closure: [`declared`] (what it may borrow),
 //! [`nesting`] (how many operations a thread is inside of), [`ready_list`], [`failures`],
-//! [`on_error`]. The engine as a whole: [`settings`] (and [`setting_values`]), [`lifecycle`] (stop
+//! [`on_error`]. The engine as a whole: [`settings`] (and [`setting_values`], [`kind`]), [`lifecycle`] (stop
 //! and start), [`diagnose`] (what is pending). `fork` has the handlers around a fork of the
 //! process; no model has them.
 
@@ -31,6 +31,7 @@ pub mod failures;
 pub mod fork;
 pub mod gpu;
 pub mod inline;
+pub mod kind;
 pub mod lifecycle;
 pub mod nesting;
 pub mod on_error;

@@ -1,5 +1,5 @@
 //! Reads the values of settings that come as text. Each function's error says what is valid. Used
-//! by `settings.rs` only. No state: functions only.
+//! by `settings.rs` and `kind.rs`. No state: functions only.
 
 #![forbid(unsafe_code)]
 

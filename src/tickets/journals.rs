@@ -4,20 +4,19 @@
 //! added at a pusher's first push (`src/worker/group.rs`) and stays for as long as the group.
 //! Workers (`src/worker/run_loop.rs`, `src/worker/idle.rs`), thieves (`src/worker/steal.rs`) and
 //! helpers (`src/worker/help.rs`) go through all journals, so no operation waits because of the
-//! thread that pushed it.
+//! thread that pushed it. Thieves and helpers do so by a watch (`watch.rs`).
 //!
 //! Any thread may add a journal. Only its pusher appends to its logs and chooses workers
 //! (`placing.rs`); the thread that adopts the pusher's cache goes on with it
 //! (`thread/pusher.rs`). The worker moves the cursor of its log (`log.rs`). Other threads look into
-//! all logs, and take operations by their words (`run.rs`). A [`Watch`] is one thief's own.
+//! all logs, and take operations by their words (`run.rs`).
 
 use crate::operation::access::Access;
-use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::{AtomicPtr, Ordering::*};
 use crate::tickets::log::Log;
 use crate::tickets::placing::Placing;
-use crate::tickets::run::is_untaken;
 use crate::tickets::word::Word;
-use std::ptr::{self, null_mut};
+use std::ptr::null_mut;
 
 /// The logs of one pusher, for all workers of a group.
 pub struct Journal {
@@ -149,106 +148,6 @@ impl Drop for Journals {
     }
 }
 
-/// A thief leaves so many entries of a log to its worker, if there are more.
-const LEFT_TO_WORKER: usize = if MODELLED { 1 } else { 32 };
-
-/// The state of a thief that goes round the logs: where it stands, and which operation it has seen
-/// there. A thief takes an operation only after it has seen it untaken for some looks.
-pub struct Watch<'a> {
-    logs: &'a Journals,
-    /// The worker whose log comes first in each journal. Different thieves begin at different
-    /// workers.
-    begin: usize,
-    journal: Option<&'a Journal>,
-    /// How many workers behind `begin` the thief stands.
-    step: usize,
-    operation: Word,
-    looks: u32,
-    /// Where the worker of the log stood when an operation there had been watched for long enough.
-    stuck: Option<u64>,
-}
-
-impl<'a> Watch<'a> {
-    /// For a thief that takes from worker `begin` rather than from others.
-    pub fn new(logs: &'a Journals, begin: usize) -> Watch<'a> {
-        Watch { logs, begin, journal: None, step: 0, operation: Word::NONE, looks: 0, stuck: None }
-    }
-
-    /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
-    ///
-    /// Returns an operation that was seen in its log for `looks` looks, or [`Word::NONE`]. If there
-    /// are enough entries, it is one to which the worker would not come soon. If the operation that
-    /// was watched has been taken, the worker is at work there: the look goes on at the next log.
-    /// While the worker stands where it stood, further operations of its log are returned at once.
-    pub fn look(&mut self, most: usize, looks: u32) -> Word {
-        let Some(mut journal) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
-        if self.operation != Word::NONE {
-            if is_untaken(self.operation) {
-                return self.count(looks);
-            }
-            self.operation = Word::NONE;
-            journal = self.go_on(journal);
-        }
-        let (start, begin) = (journal, self.step);
-        for _ in 0..most {
-            self.journal = Some(journal);
-            let log = self.log(journal);
-            let ahead = log.find_ahead(LEFT_TO_WORKER);
-            self.operation = if ahead == Word::NONE { log.find() } else { ahead };
-            if self.operation != Word::NONE {
-                let stands = looks > 1 && self.stuck == Some(log.come());
-                self.looks = if stands { looks - 1 } else { 0 };
-                return self.count(looks);
-            }
-            journal = self.go_on(journal);
-            if ptr::eq(journal, start) && self.step == begin {
-                break;
-            }
-        }
-        Word::NONE
-    }
-
-    /// Counts one more look at the watched operation; returns it if that is enough.
-    fn count(&mut self, looks: u32) -> Word {
-        self.looks += 1;
-        if self.looks < looks {
-            return Word::NONE;
-        }
-        if looks > 1 {
-            self.stuck = self.journal.map(|journal| self.log(journal).come());
-        }
-        std::mem::replace(&mut self.operation, Word::NONE)
-    }
-
-    /// One more operation from the log of the last one, to which the worker would not come soon.
-    pub fn one_more(&self) -> Word {
-        self.journal.map_or(Word::NONE, |journal| self.log(journal).find_ahead(LEFT_TO_WORKER))
-    }
-
-    /// The log of the journal at which the thief stands.
-    fn log(&self, journal: &'a Journal) -> &'a Log {
-        journal.log((self.begin + self.step) % journal.logs.len())
-    }
-
-    /// Whether an operation is watched, which one of the next looks may return.
-    pub fn watches(&self) -> bool {
-        self.operation != Word::NONE
-    }
-
-    /// Goes to the next log; returns its journal.
-    fn go_on(&mut self, journal: &'a Journal) -> &'a Journal {
-        self.stuck = None;
-        self.step += 1;
-        let mut next = journal;
-        if self.step == journal.logs.len() {
-            self.step = 0;
-            next = self.logs.behind(journal);
-        }
-        self.journal = Some(next);
-        next
-    }
-}
-
 #[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -256,9 +155,11 @@ mod tests {
     use crate::operation::block::Block;
     use crate::sync::AtomicU64;
     use crate::tickets::placing::PLACED_A_LOOK;
+    use crate::tickets::watch::{Watch, LEFT_TO_WORKER};
     use crate::tickets::word::PUSHED;
     use std::array::from_fn;
     use std::collections::HashSet;
+    use std::ptr;
 
     /// Blocks whose words say "pushed".
     struct Pushed(Vec<Aligned>);

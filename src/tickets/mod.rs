@@ -27,4 +27,5 @@ pub mod pull;
 pub mod ring;
 pub mod run;
 mod segment;
+pub mod watch;
 pub mod word;

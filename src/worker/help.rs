@@ -15,9 +15,9 @@
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::{thread, Ordering::*, MODELLED};
-use crate::tickets::journals::Watch;
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
+use crate::tickets::watch::Watch;
 use crate::tickets::word::Word;
 use crate::util::spin::Spin;
 use crate::worker::current::CurrentWorker;

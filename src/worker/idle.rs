@@ -10,7 +10,7 @@
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::{Ordering::*, MODELLED};
-use crate::tickets::journals::Watch;
+use crate::tickets::watch::Watch;
 use crate::util::spin::{Patience, Spin};
 use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;

@@ -7,8 +7,8 @@
 
 use crate::operation::block::Block;
 use crate::sync::MODELLED;
-use crate::tickets::journals::Watch;
 use crate::tickets::run::take;
+use crate::tickets::watch::Watch;
 use crate::tickets::word::Word;
 use crate::worker::group::Group;
 use crate::worker::stealable::Stealable;
