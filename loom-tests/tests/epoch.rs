@@ -7,7 +7,7 @@
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom::sync::mpsc::channel;
 use loom_tests::{explore, explore_once, spawn, Guarded};
-use seriatim::internals::reclaim::{Epoch, Reclaim};
+use seriatim::internals::reclaim::Epoch;
 use seriatim::{Engine, ErrorKind, Kind, Variable};
 use std::sync::Arc;
 

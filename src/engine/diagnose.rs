@@ -15,7 +15,7 @@ use crate::engine::core::Core;
 use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
-use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::reclaim::EpochGuard;
 use crate::pool::thread_cache::ThreadCache;
 use crate::sync::{fence, thread, Ordering::*, MODELLED};
 use crate::variable::handle::Variable;
@@ -42,7 +42,7 @@ struct Look<'a> {
     /// By number of the cache: whether no thread fills a block of its ring any more.
     still: Vec<bool>,
     /// Keeps the blocks that are of no ring, together with `Looks` (`pool/beside_epoch.rs`).
-    _pin: <Epoch as Reclaim>::Guard,
+    _pin: EpochGuard,
 }
 
 impl<'a> Look<'a> {

@@ -9,7 +9,7 @@
 //! Graphs and parameters that outlive the engine's last handle keep the engine.
 
 use crate::error::{Error, ErrorKind};
-use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::reclaim::{Epoch, EpochHandle};
 use crate::pool::registry::Registry;
 use crate::pool::thread_cache::{Shared, ThreadCache};
 use crate::sync::{thread, AtomicBool, AtomicU64, Ordering::*};
@@ -85,7 +85,7 @@ impl Memory {
     }
 
     /// Makes the calling thread a member of the reclaimer.
-    pub fn register(&self) -> <Epoch as Reclaim>::Handle {
+    pub fn register(&self) -> EpochHandle {
         // SAFETY: the cell is written only by `forget_other_threads`, when there is no other
         // thread, and when the memory is dropped.
         unsafe { (*self.reclaim.get()).register() }

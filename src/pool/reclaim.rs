@@ -4,7 +4,7 @@
 //!
 //! Only registered readers (threads that push or wait) can hold the address of another thread's
 //! operation, and they are pinned while they do. The thread that reuses blocks defers the reuse
-//! until every earlier pin is gone. The trait is the seam for the models in `loom-tests/`.
+//! until every earlier pin is gone. `loom-tests/tests/epoch.rs` has the models.
 //!
 //! A thread that loses its core while it is pinned keeps everything that is deferred from then on.
 //! For the slots of variables that is so. Blocks go another way once too many of them wait here:
@@ -12,51 +12,40 @@
 
 use crate::sync::{deferred, pinned};
 
-/// A way to find out when no thread can hold an address any more.
-pub trait Reclaim {
-    /// One thread's membership.
-    type Handle;
-    /// A pin: keeps everything alive that can be reached since it was made.
-    type Guard;
+/// One thread's membership.
+pub use crossbeam_epoch::LocalHandle as EpochHandle;
 
-    /// Makes the calling thread a member.
-    fn register(&self) -> Self::Handle;
-    /// Pins the calling thread.
-    fn pin(handle: &Self::Handle) -> Self::Guard;
-    /// Calls `reuse` when all guards that exist now are gone, at the latest when the reclaimer is
-    /// dropped.
-    ///
-    /// # Safety
-    /// The memory that `reuse` makes reusable cannot be reached any more, and `reuse` may run on
-    /// any member's thread.
-    unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static);
-}
+/// A pin: keeps everything alive that can be reached since it was made.
+pub use crossbeam_epoch::Guard as EpochGuard;
 
-/// Epoch-based reclamation by `crossbeam-epoch`, with a collector for each engine: dropping it runs
-/// all deferred calls.
+/// Finds out when no thread can hold an address any more: epoch-based reclamation by
+/// `crossbeam-epoch`, with a collector for each engine. Dropping it runs all deferred calls.
 pub struct Epoch(crossbeam_epoch::Collector);
 
 impl Epoch {
     pub fn new() -> Epoch {
         Epoch(crossbeam_epoch::Collector::new())
     }
-}
 
-impl Reclaim for Epoch {
-    type Handle = crossbeam_epoch::LocalHandle;
-    type Guard = crossbeam_epoch::Guard;
-
-    fn register(&self) -> Self::Handle {
+    /// Makes the calling thread a member.
+    pub fn register(&self) -> EpochHandle {
         self.0.register()
     }
 
+    /// Pins the calling thread.
     #[inline]
-    fn pin(handle: &Self::Handle) -> Self::Guard {
+    pub fn pin(handle: &EpochHandle) -> EpochGuard {
         pinned(handle);
         handle.pin()
     }
 
-    unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static) {
+    /// Calls `reuse` when all guards that exist now are gone, at the latest when the reclaimer is
+    /// dropped.
+    ///
+    /// # Safety
+    /// The memory that `reuse` makes reusable cannot be reached any more, and `reuse` may run on
+    /// any member's thread.
+    pub unsafe fn defer(guard: &EpochGuard, reuse: impl FnOnce() + 'static) {
         deferred();
         // SAFETY: the caller's contract. Flushing at once keeps the garbage small: a deferred call
         // stands for tens of blocks.

@@ -19,7 +19,7 @@ use crate::pool::class_cache::ClassCache;
 use crate::pool::depot::SLICE;
 use crate::pool::magazine::Magazine;
 use crate::pool::magazine_list::MagazineList;
-use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::reclaim::{Epoch, EpochHandle};
 use crate::pool::thread_cache::{Shared, ThreadCache};
 use crate::util::work_counter;
 
@@ -40,7 +40,7 @@ impl ThreadCache {
     /// Allocates when the stock has run dry. Sorts a slice of returned blocks, then takes what is
     /// there, or fetches magazines from the depot, or takes over another cache's, or makes a slab.
     #[cold]
-    pub(super) unsafe fn refill(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+    pub(super) unsafe fn refill(&self, class: u8, shared: &Shared, handle: &EpochHandle) -> *mut Block {
         // SAFETY: the caller is the owner, and the references are not used across the calls of
         // `sort`.
         unsafe {
@@ -90,7 +90,7 @@ impl ThreadCache {
 
     /// Brings returned blocks one step closer to being reused, at most a slice of them; what is too
     /// much goes to the depot. `needed` says that the caller has no free block of this class left.
-    unsafe fn sort(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
+    unsafe fn sort(&self, class: u8, shared: &Shared, handle: &EpochHandle, needed: bool) {
         let index = usize::from(class);
         // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
         let class_cache = unsafe { self.class_cache(class) };
@@ -152,7 +152,7 @@ impl ThreadCache {
     /// # Safety
     /// The caller is the owner, and holds no address that it read from a tail.
     #[cold]
-    pub unsafe fn tidy(&self, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) {
+    pub unsafe fn tidy(&self, shared: &Shared, handle: &EpochHandle) {
         let class = self.untidy.get().trailing_zeros() as u8;
         // SAFETY: the caller's contract; the reference is used only when `sort` has returned.
         unsafe {
@@ -183,7 +183,7 @@ impl ThreadCache {
     }
 
     /// Pushes spent blocks to the `safe` stack once no thread can look at them any more.
-    unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
+    unsafe fn defer(&self, class: u8, spent: Magazine, handle: &EpochHandle) {
         work_counter::count(spent.len());
         let guard = Epoch::pin(handle);
         self.outstanding.add(spent.len() * size(class));

@@ -17,7 +17,7 @@ use crate::pool::depot::Depot;
 use crate::pool::magazine::Magazine;
 use crate::pool::magazine_list::MagazineList;
 use crate::pool::readers::Readers;
-use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::reclaim::EpochHandle;
 use crate::pool::registry::Registry;
 use crate::pool::slabs::Slabs;
 use crate::pool::stack::Stack;
@@ -180,7 +180,7 @@ impl ThreadCache {
     /// # Safety
     /// The caller is the owner, and holds no address that it read from a tail.
     #[inline]
-    pub unsafe fn allocate(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+    pub unsafe fn allocate(&self, class: u8, shared: &Shared, handle: &EpochHandle) -> *mut Block {
         // SAFETY: the owner alone touches the private part, and no reference to it outlives this
         // call.
         let class_cache = unsafe { self.class_cache(class) };

@@ -7,7 +7,7 @@
 use crate::operation::block::Block;
 use crate::pool::magazine::{self, Magazine};
 use crate::pool::memory::Memory;
-use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::reclaim::{Epoch, EpochGuard, EpochHandle};
 use crate::pool::thread_cache::ThreadCache;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
 use crate::thread::weak_memory::WeakMemory;
@@ -24,7 +24,7 @@ const SEND: usize = 32;
 pub struct ThreadContext {
     cache: *const ThreadCache,
     /// The thread's membership of the reclaimer. It changes only in the child of a `fork`.
-    handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
+    handle: UnsafeCell<ManuallyDrop<EpochHandle>>,
     /// Blocks on their way to other caches: first those of the smallest class, then the others.
     outgoing: UnsafeCell<[Outgoing; 2]>,
     /// Whether `outgoing` holds any blocks.
@@ -103,13 +103,13 @@ impl ThreadContext {
     /// is reused until the guard is dropped, but for blocks if that takes long: see
     /// `pool/beside_epoch.rs`.
     #[inline]
-    pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
+    pub fn pin(&self) -> EpochGuard {
         self.look_at_tails();
         Epoch::pin(self.handle())
     }
 
     #[inline]
-    fn handle(&self) -> &<Epoch as Reclaim>::Handle {
+    fn handle(&self) -> &EpochHandle {
         // SAFETY: the cell is this thread's. Only `forget_other_threads` writes it, inside of which
         // nothing uses the handle.
         unsafe { &*self.handle.get() }
@@ -210,7 +210,7 @@ impl ThreadContext {
     /// Defers `reuse` until no thread looks any more at what it could reach now.
     ///
     /// # Safety
-    /// The same as for [`Reclaim::defer`].
+    /// The same as for [`Epoch::defer`].
     pub unsafe fn defer(&self, reuse: impl FnOnce() + 'static) {
         // SAFETY: the caller's contract.
         unsafe { Epoch::defer(&self.pin(), reuse) }
