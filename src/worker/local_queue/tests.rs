@@ -130,7 +130,7 @@ fn of_equals_each_is_taken_once() {
     }
 }
 
-/// What a thief puts back goes behind what is better and was lent meanwhile.
+/// The operations that a thief puts back go behind better ones that were lent meanwhile.
 #[test]
 fn of_two_rows_the_better_is_seen_first() {
     let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
