@@ -1,20 +1,20 @@
 """What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written
 by hand."""
 
-from . import choose, compared, intervals, load, moments
+from . import choose, compared, intervals, lasting, load, moments, pairs, ways
 from .numbers import significant
 from .tables import markdown, wrapped
 
 # The order of the page and of PERFORMANCE.md. The three comparisons are never mixed.
-COMPARISONS = [compared.default_table, compared.shipped_table, compared.alone_table, compared.inline_table]
+COMPARISONS = [compared.default_table, ways.shipped_table, ways.alone_table, ways.inline_table]
 MORE = [
-    compared.lengths_table,
-    compared.through_c_table,
-    compared.oversubscribed_table,
-    compared.four_cores_table,
-    compared.metg_table,
-    compared.replay_table,
-    compared.operators_table,
+    lasting.lengths_table,
+    ways.through_c_table,
+    lasting.oversubscribed_table,
+    lasting.four_cores_table,
+    lasting.metg_table,
+    ways.replay_table,
+    ways.operators_table,
     moments.round_trip_table,
     moments.push_table,
     moments.open_loop_table,
@@ -62,10 +62,10 @@ def plain_words(results):
         said.append(f"Where Seriatim loses most: {listed(lost, 4)}.")
     elif compared.default_rows(results):
         said.append("No comparison was lost.")
-    slower = compared.slower_operators(results)
+    slower = ways.slower_operators(results)
     if slower:
         said.append(slower)
-    through_c = compared.through_c_sentence(results)
+    through_c = ways.through_c_sentence(results)
     if through_c:
         said.append(through_c)
     if won:
@@ -114,7 +114,7 @@ def machine_and_commit(results):
 
 def second_sitting(results):
     """Which columns are of the other sitting, if there is one."""
-    other = [compared.NEAR_AND_FAR[where] for where in load.PLACES if results.sitting(where) is not results]
+    other = [pairs.NEAR_AND_FAR[where] for where in load.PLACES if results.sitting(where) is not results]
     if not other:
         return ""
     whose = " and ".join(other)

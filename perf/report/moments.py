@@ -4,9 +4,10 @@ periodic job, counts."""
 from math import ceil
 
 from . import choose
-from .compared import NEAR_AND_FAR, figure, rate
+from .compared import rate
 from .load import PLACES, PUSHED, WORKLOADS, at_rank
 from .numbers import significant
+from .pairs import NEAR_AND_FAR, figure
 from .tables import Cell, Table
 
 

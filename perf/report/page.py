@@ -2,7 +2,7 @@
 
 from html import escape
 
-from . import compared, fragments, intervals
+from . import fragments, intervals, pairs
 from .numbers import show, significant
 from .plots import dots, drawing
 from .tables import grid, html
@@ -80,7 +80,7 @@ def with_pictures(results, sections):
         draw, caption = captions.get(name, (None, ""))
         drawn = draw(on) if draw else None
         if drawn is not None:
-            cores = compared.NEAR_AND_FAR.get(where, "cores of an unknown way")
+            cores = pairs.NEAR_AND_FAR.get(where, "cores of an unknown way")
             content += f"<figure>{drawing.svg(drawn, name)}<figcaption>{escape(caption)} On {cores}.</figcaption></figure>\n"
         done.append((name, title, content))
     return done
@@ -106,7 +106,7 @@ def origin(results, raw):
         " a repetition; what is shown is the median of these ratios.",
         f"{content.get('discarded', 'An unknown number of')} processes were run again because others used more than a"
         f" tenth of a core, and {content.get('moved', 'an unknown number')} because the cores were moved.",
-        *compared.said_of(results),
+        *pairs.said_of(results),
         f"A cache line took {show(hops, 'ns')} from one core to the other." if hops else "",
         f"The whole run took {significant(seconds / 60)} minutes." if seconds else "",
         "Every body leaves a result that is checked; a wrong one voids the figure. The pushing thread's own work is in"
