@@ -15,10 +15,9 @@ FIGURES = [
     ("throughput", ["workload"], "ns"),
     ("length", ["workload", "body_ns"], "ns"),
     ("metg", ["pattern", "kernel", "width"], "metg_ns"),
-    ("round-trip", ["pause_us"], load.at_rank(50.0)),
+    *((kind, ["pause_us"], load.at_rank(50.0)) for kind in load.SINGLE),
     *((kind, ["offered_per_s"], load.at_rank(50.0)) for kind in load.ARRIVALS),
     ("pushers", ["workload", "pushers"], "per_s"),
-    ("push", ["pause_us"], load.at_rank(50.0)),
     ("jitter", ["background"], load.at_rank(50.0)),
 ]
 WORST = 12

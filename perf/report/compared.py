@@ -19,16 +19,22 @@ def default_rows(results):
     rows += oversubscribed_rows(results) + four_cores_rows(results)
     for pattern in results.values_of("metg", "pattern", PATTERNS):
         rows += rows_on(results, f"METG, {pattern}", "µs", "METG", lambda on: granularity(on, pattern))
-    for pause in results.values_of("round-trip", "pause_us"):
-        after = f" after {pause:g} µs of sleep" if pause else ""
-        rows += rows_on(results, f"round trip{after}, p50", "µs", "round trip", lambda on: median_us(on, "round-trip", pause_us=pause))
-    for pause in results.values_of("push", "pause_us"):
-        after = f" after {pause:g} µs of sleep" if pause else ""
-        rows += rows_on(results, f"push alone{after}, p50", "µs", "push", lambda on: median_us(on, "push", pause_us=pause))
+    for kind, what in (("round-trip", "round trip"), ("push", "push alone")):
+        for how in ("", "random-"):
+            rows += after_pauses(results, how + kind, what)
     for kind, how in (("open-loop", ""), ("random-arrivals", " at random")):
         for offered in results.values_of(kind, "offered_per_s"):
             what = f"arrivals at {rate(offered)}{how}, p50"
             rows += rows_on(results, what, "µs", "arrivals", lambda on: median_us(on, kind, offered_per_s=offered))
+    return rows
+
+
+def after_pauses(results, kind, what):
+    """A row for each length of the pauses before single operations."""
+    rows, random = [], " on average" if kind.startswith("random-") else ""
+    for pause in results.values_of(kind, "pause_us"):
+        after = f" after {pause:g} µs{random} of sleep" if pause else ""
+        rows += rows_on(results, f"{what}{after}, p50", "µs", kind, lambda on: median_us(on, kind, pause_us=pause))
     return rows
 
 

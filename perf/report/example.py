@@ -171,7 +171,12 @@ def records_of(repetition, chance, hop):
                 add("round-trip", pause_us=pause, percentiles=percentiles(chance, trip * (1 if pause == 0 else 1.6)))
             add("push", pause_us=0, bare_wake=None, percentiles=percentiles(chance, min(ns, 900), 0.5))
             wake = percentiles(chance, 9_000, count=64)
-            add("push", pause_us=5000, bare_wake=wake, percentiles=percentiles(chance, 9_000 + 10 * ns, count=63))
+            # What comes at random finds every thread asleep, what comes regularly one that got up.
+            for how, slower in (("", 1), ("random-", 3)):
+                push = percentiles(chance, slower * (9_000 + 10 * ns), count=63)
+                add(f"{how}push", pause_us=5000, bare_wake=wake, percentiles=push)
+            for pause in (200, 5000):
+                add("random-round-trip", pause_us=pause, percentiles=percentiles(chance, 5_000 + trip, count=250))
             for rate in (1_000, 10_000, 100_000, 1_000_000):
                 reached = min(1.0, 1e9 / ns / rate)
                 for kind in ("open-loop", "random-arrivals") if rate <= 10_000 else ("open-loop",):

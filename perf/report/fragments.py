@@ -1,7 +1,7 @@
 """What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written
 by hand."""
 
-from . import choose, compared, intervals, lasting, load, moments, pairs, ways
+from . import choose, compared, intervals, lasting, load, moments, pairs, singly, ways
 from .numbers import significant
 from .tables import markdown, wrapped
 
@@ -15,8 +15,10 @@ MORE = [
     lasting.metg_table,
     ways.replay_table,
     ways.operators_table,
-    moments.round_trip_table,
-    moments.push_table,
+    singly.round_trip_table,
+    singly.random_round_trip_table,
+    singly.push_table,
+    singly.random_push_table,
     moments.open_loop_table,
     moments.random_arrivals_table,
     moments.jitter_table,

@@ -12,7 +12,9 @@ FORMAT = 2
 BODIES = ["length", "oversubscribed", "four-cores"]
 # Operations that arrive at regular moments, and at random.
 ARRIVALS = ["open-loop", "random-arrivals"]
-KINDS = ["throughput", *BODIES, "metg", "round-trip", "push", *ARRIVALS, "jitter", "pushers", "counts"]
+# Single operations, back to back and after pauses that are alike, and after pauses at random.
+SINGLE = ["round-trip", "push", "random-round-trip", "random-push"]
+KINDS = ["throughput", *BODIES, "metg", *SINGLE, *ARRIVALS, "jitter", "pushers", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
 PUSHED = ["disjoint", "read-mostly", "common"]
 # Cores between which a cache line takes less than this are near each other, others are far.
@@ -35,8 +37,7 @@ COMMON = ["entrant", "system", "style", "workers", "threads"]
 NEEDED = {
     "throughput": ["workload", "ns"],
     "metg": ["pattern", "kernel", "width", "cores", "curve"],
-    "round-trip": ["pause_us", "percentiles"],
-    "push": ["pause_us", "percentiles"],
+    **{kind: ["pause_us", "percentiles"] for kind in SINGLE},
     **{kind: ["workload", "body_ns", "ns"] for kind in BODIES},
     **{kind: ["offered_per_s", "achieved_per_s", "percentiles"] for kind in ARRIVALS},
     "pushers": ["workload", "pushers", "per_s"],

@@ -1,4 +1,4 @@
-"""Tables of single operations, and of several threads that push: round trips, an open loop, a
+"""Tables of operations that come at moments, and of several threads that push: an open loop, a
 periodic job, counts."""
 
 from math import ceil
@@ -14,8 +14,6 @@ from .tables import Cell, Table
 # Up to which rate cores are idle in between, so that what is burnt is waste; and how much of a core
 # is much.
 BURNT_BELOW_PER_S, BURNT_CORES = 10_000, 0.1
-# By how many µs a push that wakes a thread may take longer than the wake.
-WAKE_AND_US = 0.5
 
 
 def named(series):
@@ -40,95 +38,6 @@ def percentile(series, rank):
     if series is None or series.first["percentiles"].get("count", 0) * (1 - rank / 100) < 1:
         return Cell("–")
     return figure(series, at_rank(rank), 0.001)
-
-
-def round_trip_table(results):
-    places = results.measured_on()[0]
-    pauses, entrants = measured_with(results, "round-trip", "pause_us")
-    rows = []
-    for series in entrants:
-        cells = [named(series), series.threads]
-        for where in places:
-            for pause in pauses:
-                found = results.on(where).of("round-trip", pause_us=pause).get(series.entrant)
-                cells += [percentile(found, 50), percentile(found, 99)]
-        rows.append(cells)
-    if not rows:
-        return None
-    label = lambda pause: f"after {pause:g} µs" if pause else "at once"
-    return Table(
-        "round-trip",
-        "One operation, pushed and waited for",
-        ["On an idle engine, back to back (at once) and after a pause in which workers go to sleep. Microseconds."],
-        [
-            "who",
-            "threads",
-            *(
-                text
-                for where in places
-                for pause in pauses
-                for text in (f"{where}, {label(pause)}: p50", "p99")
-            ),
-        ],
-        rows,
-    )
-
-
-def push_table(results):
-    """The call of a push alone, and what waking a thread costs beside it."""
-    places = [where for where in results.measured_on()[0] if results.on(where).records["push"]]
-    pauses, entrants = measured_with(results, "push", "pause_us")
-    rows = []
-    for series in entrants:
-        cells = [named(series), series.threads]
-        for where in places:
-            for pause in pauses:
-                found = results.on(where).of("push", pause_us=pause).get(series.entrant)
-                cells += [percentile(found, 50), percentile(found, 90)]
-                cells += [figure(found, bare_wake, 0.001), beyond(found)] if pause else []
-        rows.append(cells)
-    if not rows:
-        return None
-    after = lambda pause: f"after {pause:g} µs of sleep" if pause else "at once"
-    columns = lambda pause: ["p90", "bare wake, p50", "beyond it"] if pause else ["p90"]
-    return Table(
-        "push",
-        "A push where all threads sleep",
-        [
-            "How long the call of a push takes, in µs: one after another (at once), and after a pause in which all"
-            " threads go to sleep.",
-            "Bare wake: what `unpark` of a sleeping thread takes in the same process, in turns with the pushes.",
-            f"Beyond it: the push less the wake. More than {WAKE_AND_US:g} µs is in bold.",
-            "Less than nothing: most pushes wake nobody, or the push leaves the wake to the wait.",
-        ],
-        ["who", "threads", *(
-            text
-            for where in places
-            for pause in pauses
-            for text in (f"{where}, {after(pause)}: p50", *columns(pause))
-        )],
-        rows,
-    )
-
-
-def bare_wake(record):
-    """The median of the wakes that were measured beside a push, or None."""
-    wakes = record.get("bare_wake")
-    return at_rank(50)({"percentiles": wakes}) if wakes and wakes.get("count") else None
-
-
-def beyond(series):
-    """By how much a push takes longer than a bare wake of the same process, in µs."""
-
-    def more(record):
-        wake, push = bare_wake(record), at_rank(50)(record)
-        return push - wake if wake is not None and push is not None else None
-
-    measured = series.estimate(more) if series else None
-    if not measured:
-        return Cell("–")
-    microseconds = measured.median * 0.001
-    return Cell(significant(microseconds, 2), "bad" if microseconds > WAKE_AND_US else "")
 
 
 def burnt(series):

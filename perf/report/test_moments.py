@@ -1,9 +1,9 @@
-"""The tables of single operations."""
+"""The tables of operations that come at moments."""
 
 import unittest
 
-from . import compared, fragments, load, moments, pairs, tables
-from .made import content_of, merged, results_of, small
+from . import compared, load, moments
+from .made import merged, results_of, small
 
 
 class Moments(unittest.TestCase):
@@ -76,51 +76,6 @@ class Moments(unittest.TestCase):
         self.assertEqual(moments.pooled(series(300, [5000] * 20), 99.9).text, "–")
         self.assertEqual(moments.pooled(series(2000, None), 99.9).text, "–")
         self.assertEqual(moments.pooled(None, 99.9).text, "–")
-
-    def pushes(self, times, count=63):
-        """Push records by {entrant: (system, [(ns, ns of a bare wake or None)])}, after a sleep."""
-        percentiles = lambda ns: {"count": count, "mean": ns, "points": [[50, ns], [90, 2 * ns]]}
-        return merged(
-            *(
-                results_of({entrant: (system, "dynamic", 2, [ns])}, kind="push", pause_us=5000, repetition=repetition,
-                           percentiles=percentiles(ns), bare_wake=wake and percentiles(wake))
-                for entrant, (system, values) in times.items()
-                for repetition, (ns, wake) in enumerate(values)
-            )
-        )
-
-    def test_a_push_that_wakes_a_thread_stands_beside_the_bare_wake_of_its_own_process(self):
-        found = self.pushes(
-            {
-                "seriatim-default": ("seriatim", [(12_000, 9_000), (30_000, 27_000), (13_000, 10_500)]),
-                "libomp-2": ("libomp", [(3_000, 11_000)] * 3),
-                "mxnet-per-device-2": ("mxnet", [(5_000, None)] * 3),
-            }
-        )
-        table = moments.push_table(found)
-        self.assertEqual(
-            table.headings[2:], ["near, after 5000 µs of sleep: p50", "p90", "bare wake, p50", "beyond it"]
-        )
-        ours, mxnet, libomp = [[tables.cell(cell).text for cell in row] for row in table.rows]
-        # The difference is taken within a repetition: of the medians it would be 2.5.
-        self.assertEqual(ours[2:], ["13.0", "26.0", "10.5", "3.0"])
-        self.assertEqual(table.rows[0][-1].kind, "bad")
-        self.assertEqual(libomp[2:], ["3.00", "6.00", "11.0", "-8.0"])
-        self.assertEqual(mxnet[2:], ["5.00", "10.0", "–", "–"])
-
-    def test_a_record_that_counted_nothing_is_void_and_no_win(self):
-        nothing = {"libgomp-2": ("libgomp", [(0, 9_000)] * 3)}
-        found = merged(self.pushes({"seriatim-default": ("seriatim", [(12_000, 9_000)] * 3)}))
-        both = {**content_of(found), "records": found.records["push"]}
-        both["records"] = both["records"] + self.pushes(nothing).records["push"]
-        self.assertEqual(pairs.score(compared.default_rows(load.Results(both)))["behind"], 1)
-        for record in both["records"]:
-            if record["system"] == "libgomp":
-                record["percentiles"]["count"] = 0
-        found = load.Results(both)
-        self.assertEqual(pairs.score(compared.default_rows(found))["no rival"], 1)
-        self.assertIn("Left out: a push record of libgomp-2 that counted nothing.", fragments.left_out(found))
-        self.assertEqual([row[0].text for row in moments.push_table(found).rows], ["Seriatim, default"])
 
     def test_arrivals_are_compared_though_the_lengths_of_their_bodies_are_measured(self):
         percentiles = lambda ns: {"count": 250, "mean": ns, "points": [[50, ns]]}

@@ -3,7 +3,9 @@
 
 pub mod jitter;
 pub mod open_loop;
+mod pauses;
 pub mod round_trip;
+mod sleeper;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

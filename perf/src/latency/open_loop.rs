@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::pauses::Exponential;
 use super::{histogram, now, spin_until};
 use crate::entrants::{measure, Entrant, Runner};
 use crate::machine::others_time;
@@ -84,14 +85,9 @@ fn regular(count: usize, interval: u64) -> Vec<u64> {
 
 /// So many moments at random, so many nanoseconds apart on average: the same for all entrants.
 fn at_random(count: usize, interval: u64) -> Vec<u64> {
-    let (mut state, mut moment) = (0x9E37_79B9_7F4A_7C15_u64, 0.0);
+    let (mut draws, mut moment) = (Exponential::new(), 0.0);
     let pause = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        // Between 0 and 1, and neither.
-        let part = ((state >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
-        moment -= part.ln() * interval as f64;
+        moment += draws.draw() * interval as f64;
         moment as u64
     };
     (0..count).map(pause).collect()

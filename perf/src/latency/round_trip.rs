@@ -1,18 +1,21 @@
 //! From a push on an engine that has nothing else to do to the end of the wait for it; and the push
 //! call alone, at once and on an engine whose threads sleep. Beside the latter stands what waking a
 //! thread costs by itself, in the same process and in turns.
+//!
+//! What comes after pauses is measured twice: pauses of one length, which a runtime can foresee,
+//! and pauses at random with the same mean, which none can.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::pauses::Pauses;
+use super::sleeper::{forget_wakes, wakes, Sleeper};
 use super::{histogram, nanoseconds, now};
 use crate::entrants::{measure, Entrant, Runner};
-use crate::machine::{away_from_here, use_only};
 use crate::program::{small, Access, Body, Program};
 use crate::record::{self, Percentiles, Who};
 
@@ -20,7 +23,7 @@ use crate::record::{self, Percentiles, Who};
 #[derive(Serialize, Debug)]
 pub struct RoundTrip {
     /// How long the caller slept before each, in microseconds: long enough for a worker to go idle,
-    /// or not at all.
+    /// or not at all. For pauses at random this is their mean.
     pub pause_us: u64,
     /// The distribution, in nanoseconds.
     pub percentiles: Percentiles,
@@ -29,7 +32,8 @@ pub struct RoundTrip {
 /// What the call of a push took.
 #[derive(Serialize, Debug)]
 pub struct Push {
-    /// How long the pusher slept before each, in microseconds.
+    /// How long the pusher slept before each, in microseconds. For pauses at random this is their
+    /// mean.
     pub pause_us: u64,
     /// Where the pusher slept: what the wake of a parked thread took that does nothing else.
     pub bare_wake: Option<Percentiles>,
@@ -73,7 +77,8 @@ impl Body for Count {
     }
 }
 
-/// Measures round trips and pushes, and prints a record of each distribution.
+/// Measures round trips and pushes, and prints a record of each distribution. Records of
+/// `random-round-trip` and `random-push` are as those of `round-trip` and `push`.
 ///
 /// # Errors
 /// If the entrant cannot be started or computes something wrong.
@@ -84,17 +89,23 @@ pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
     let one = Program::new("round trip", 1, &[access], vec![0], Count(AtomicU64::new(0)));
     match runner.prepare(one) {
         Ok(()) => {
-            round_trips(&mut *runner, one, plan.trips / 10, Duration::ZERO)?;
+            round_trips(&mut *runner, one, Pauses::None, plan.trips / 10)?;
             let long = plan.pauses.div_ceil(RARER);
-            for (count, pause) in [(plan.trips, Duration::ZERO), (plan.pauses, PAUSE), (long, LONG_PAUSE)] {
-                let trips = round_trips(&mut *runner, one, count, pause)?;
-                let pause_us = pause.as_micros() as u64;
-                record::print("round-trip", &who, RoundTrip { pause_us, percentiles: Percentiles::from(&trips) });
+            for (pauses, count) in [
+                (Pauses::None, plan.trips),
+                (Pauses::Regular(PAUSE), plan.pauses),
+                (Pauses::Regular(LONG_PAUSE), long),
+                (Pauses::Random(PAUSE), plan.pauses),
+                (Pauses::Random(LONG_PAUSE), long),
+            ] {
+                let trips = round_trips(&mut *runner, one, pauses, count)?;
+                let measured = RoundTrip { pause_us: pauses.mean_us(), percentiles: Percentiles::from(&trips) };
+                record::print(kind("round-trip", "random-round-trip", pauses), &who, measured);
             }
         }
         Err(why) => eprintln!("{}: round trip left out: {why}", entrant.name),
     }
-    let pushes = paced_chains(VARIABLES, plan.trips, None);
+    let pushes = paced_chains(VARIABLES, plan.trips, Pauses::None);
     match runner.prepare(pushes) {
         Ok(()) => {
             measure(&mut *runner, pushes)?;
@@ -103,17 +114,27 @@ pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
         }
         Err(why) => eprintln!("{}: push left out: {why}", entrant.name),
     }
-    let (sleeper, parked) = (Sleeper::start(), plan.pauses.div_ceil(RARER).next_multiple_of(PARKED));
-    let pushes = paced_chains(PARKED, parked, Some(sleeper));
-    match runner.prepare(pushes) {
-        Ok(()) => {
-            let percentiles = watch(&mut *runner, pushes)?;
-            let bare_wake = WAKES.with_borrow(|wakes| Some(Percentiles::from(wakes)));
-            record::print("push", &who, Push { pause_us: LONG_PAUSE.as_micros() as u64, bare_wake, percentiles });
+    let parked = plan.pauses.div_ceil(RARER).next_multiple_of(PARKED);
+    for pauses in [Pauses::Regular(LONG_PAUSE), Pauses::Random(LONG_PAUSE)] {
+        let pushes = paced_chains(PARKED, parked, pauses);
+        match runner.prepare(pushes) {
+            Ok(()) => {
+                let percentiles = watch(&mut *runner, pushes)?;
+                let measured = Push { pause_us: pauses.mean_us(), bare_wake: Some(wakes()), percentiles };
+                record::print(kind("push", "random-push", pauses), &who, measured);
+            }
+            Err(why) => eprintln!("{}: push on sleeping threads left out: {why}", entrant.name),
         }
-        Err(why) => eprintln!("{}: push on sleeping threads left out: {why}", entrant.name),
     }
     Ok(())
+}
+
+/// Of which kind the records of these pauses are.
+fn kind(regular: &'static str, random: &'static str, pauses: Pauses) -> &'static str {
+    match pauses {
+        Pauses::Random(_) => random,
+        Pauses::None | Pauses::Regular(_) => regular,
+    }
 }
 
 /// Runs the program, and returns what its pushes took.
@@ -125,11 +146,11 @@ fn watch(runner: &mut dyn Runner, pushes: &Program) -> Result<Percentiles, Strin
 fn round_trips(
     runner: &mut dyn Runner,
     program: &Program,
+    pauses: Pauses,
     count: usize,
-    pause: Duration,
 ) -> Result<Histogram<u64>, String> {
     let mut histogram = histogram();
-    for _ in 0..count {
+    for pause in pauses.take(count) {
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
@@ -145,32 +166,6 @@ fn round_trips(
 thread_local! {
     /// What the pushes of the last run took, on the thread that pushed.
     static PUSHES: RefCell<Histogram<u64>> = RefCell::new(histogram());
-    /// What the wakes between them took.
-    static WAKES: RefCell<Histogram<u64>> = RefCell::new(histogram());
-}
-
-/// A thread that does nothing but park. It ends with the process. It is pinned like a worker, so
-/// that a wake finds it on another core than the pusher's.
-struct Sleeper(Thread);
-
-impl Sleeper {
-    fn start() -> Sleeper {
-        let core = away_from_here();
-        let sleep = move || {
-            // Without that the figure is one of an unpinned thread.
-            let _ = core.map(|core| use_only(&[core]));
-            loop {
-                std::thread::park();
-            }
-        };
-        Sleeper(std::thread::spawn(sleep).thread().clone())
-    }
-
-    fn wake(&self) {
-        let start = now();
-        self.0.unpark();
-        WAKES.with_borrow_mut(|wakes| wakes.saturating_record(now() - start));
-    }
 }
 
 /// Looks at the clock before each push: two such moments, less the time spent here, are what a push
@@ -180,6 +175,8 @@ struct Watched {
     last: AtomicU64,
     /// If there is one, the pusher sleeps before each push, and wakes this thread halfway.
     sleeper: Option<Sleeper>,
+    /// How long it sleeps, by the place of the push.
+    pauses: Vec<Duration>,
 }
 
 /// Variables that the watched pushes go round.
@@ -188,12 +185,14 @@ const VARIABLES: usize = 1024;
 const PARKED: usize = 8;
 
 /// As many pushes as asked, over variables that are free again by then.
-fn paced_chains(variables: usize, count: usize, sleeper: Option<Sleeper>) -> &'static Program {
+fn paced_chains(variables: usize, count: usize, pauses: Pauses) -> &'static Program {
     let access = |variable| Access { reads: Vec::new(), writes: vec![variable] };
     let accesses: Vec<Access> = (0..small(variables)).map(access).collect();
     let ran = (0..variables).map(|_| AtomicU64::new(0)).collect();
-    let sequence = (0..count.next_multiple_of(variables)).map(|place| small(place % variables)).collect();
-    Program::paced("push", variables, &accesses, sequence, Watched { ran, last: AtomicU64::new(0), sleeper })
+    let sequence: Vec<u32> = (0..count.next_multiple_of(variables)).map(|place| small(place % variables)).collect();
+    let sleeper = (pauses != Pauses::None).then(Sleeper::start);
+    let pauses = pauses.take(sequence.len());
+    Program::paced("push", variables, &accesses, sequence, Watched { ran, last: AtomicU64::new(0), sleeper, pauses })
 }
 
 impl Body for Watched {
@@ -209,9 +208,10 @@ impl Body for Watched {
             PUSHES.with_borrow_mut(|pushes| pushes.saturating_record(took));
         }
         if let Some(sleeper) = &self.sleeper {
-            std::thread::sleep(LONG_PAUSE / 2);
+            let half = self.pauses[place as usize] / 2;
+            std::thread::sleep(half);
             sleeper.wake();
-            std::thread::sleep(LONG_PAUSE / 2);
+            std::thread::sleep(half);
         }
         self.last.store(now(), Ordering::Relaxed);
     }
@@ -219,7 +219,7 @@ impl Body for Watched {
     fn reset(&self) {
         self.ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
         PUSHES.with_borrow_mut(Histogram::reset);
-        WAKES.with_borrow_mut(Histogram::reset);
+        forget_wakes();
     }
 
     fn verify(&self) -> Result<(), String> {
