@@ -6,40 +6,26 @@
 //! bodies sleep, so that three of them run at once on any machine. The first of these graphs is
 //! made anew for each replay, the second is replayed again and again. Each run's result is checked.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
-use std::thread::sleep;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, SamplingMode};
-use seriatim::{Capture, Engine, Error, Graph, Kind, RunContext, Variable};
+use seriatim::{Engine, Kind};
 use seriatim_perf::machine::Mode;
+use seriatim_perf::replays::few::{Naps, MEASURED};
+use seriatim_perf::replays::shapes::{Counted, Shape, BURST, NODES};
 
 const NAMES: [usize; 12] = [1, 2, 4, 7, 8, 9, 12, 16, 24, 32, 48, 64];
 const KINDS: [Kind; 2] = [Kind::Naive, Kind::PerDevice];
-/// Replays between two waits.
-const BURST: u64 = 64;
 
 fn engine(kind: Kind) -> Engine {
     Engine::builder().kind(kind).cpu_workers(1).build().expect("valid settings")
 }
 
-/// A body that counts. One thread at a time runs it, so this needs no locked instruction.
-fn counting(ran: &Arc<AtomicU64>) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
-    let ran = Arc::clone(ran);
-    move |_| ran.store(ran.load(Relaxed) + 1, Relaxed)
-}
-
-/// Times replays of a graph whose last operation counts; `record` records the others.
-fn measure(criterion: &mut Criterion, kind: Kind, id: BenchmarkId, record: impl Fn(&Engine, &mut Capture) -> Variable) {
+/// Times replays of a graph of that shape.
+fn measure(criterion: &mut Criterion, kind: Kind, id: BenchmarkId, shape: Shape, names: usize) {
     let engine = engine(kind);
-    let ran = Arc::new(AtomicU64::new(0));
-    let captured = engine.capture(|c| {
-        let last = record(&engine, c);
-        c.op("count").write(last).push(counting(&ran))?;
-        Ok(last)
-    });
-    let (graph, last): (Graph, Variable) = captured.expect("valid variables");
+    let counted = Counted::capture(&engine, shape, names).expect("valid variables");
     let mut group = criterion.benchmark_group(format!("replay, {kind}"));
     group.sampling_mode(SamplingMode::Flat).sample_size(10);
     group.warm_up_time(Duration::from_millis(50)).measurement_time(Duration::from_millis(150));
@@ -48,9 +34,9 @@ fn measure(criterion: &mut Criterion, kind: Kind, id: BenchmarkId, record: impl 
         bencher.iter_custom(|replays| {
             let start = Instant::now();
             for number in 1..=replays {
-                graph.replay().expect("the engine runs");
-                if number % BURST == 0 || number == replays {
-                    engine.wait_for_var(last).expect("nothing fails");
+                counted.graph.replay().expect("the engine runs");
+                if number % BURST as u64 == 0 || number == replays {
+                    engine.wait_for_var(counted.last).expect("nothing fails");
                 }
             }
             replayed += replays;
@@ -58,26 +44,17 @@ fn measure(criterion: &mut Criterion, kind: Kind, id: BenchmarkId, record: impl 
         });
     });
     engine.wait_for_all().expect("nothing fails");
-    assert_eq!(ran.load(Relaxed), replayed);
+    assert_eq!(counted.ran.load(Relaxed), replayed);
     group.finish();
 }
 
 fn names(criterion: &mut Criterion) {
     for kind in KINDS {
         for names in NAMES {
-            measure(criterion, kind, BenchmarkId::new("a node for each name", names), |engine, c| {
-                let variables: Vec<Variable> = (0..names).map(|_| engine.new_variable()).collect();
-                let recorded: Result<(), Error> =
-                    variables[1..].iter().try_for_each(|variable| c.op("one").write(*variable).push(|_| ()));
-                recorded.expect("valid variables");
-                variables[0]
-            });
-            measure(criterion, kind, BenchmarkId::new("one node for all names", names), |engine, c| {
-                let variables: Vec<Variable> = (0..names).map(|_| engine.new_variable()).collect();
-                let (first, others) = (variables[0], variables[1..].iter().copied());
-                c.op("all").reads(others).write(first).push(|_| ()).expect("valid variables");
-                first
-            });
+            let each = BenchmarkId::new("a node for each name", names);
+            measure(criterion, kind, each, Shape::NodeEach, names);
+            let one = BenchmarkId::new("one node for all names", names);
+            measure(criterion, kind, one, Shape::OneNode, names);
         }
     }
 }
@@ -86,63 +63,34 @@ fn names(criterion: &mut Criterion) {
 /// too, or all but the last are private to the graph.
 fn arrays(criterion: &mut Criterion) {
     for kind in KINDS {
-        for what in ["variables", "private variables"] {
-            measure(criterion, kind, BenchmarkId::new("64 nodes over 65", what), |engine, c| {
-                let is_private = |number: usize| what != "variables" && number < 64;
-                let mut make = |number| if is_private(number) { c.private_variable() } else { engine.new_variable() };
-                let variables: Vec<Variable> = (0..65).map(&mut make).collect();
-                for pair in variables.windows(2).take(63) {
-                    c.op("step").read(pair[0]).write(pair[1]).push(|_| ()).expect("valid variables");
-                }
-                variables[64]
-            });
+        for (what, shape) in [("variables", Shape::Arrays), ("private variables", Shape::PrivateArrays)] {
+            measure(criterion, kind, BenchmarkId::new("64 nodes over 65", what), shape, NODES + 1);
         }
     }
 }
 
 /// Runs so many sleeping operations on three workers, pushed one by one or as a replay.
 fn long(criterion: &mut Criterion) {
-    let scale = match Mode::from_arguments() {
-        Mode::Full | Mode::Quick => 10,
-        Mode::Test | Mode::List => 1,
+    let shorter = match Mode::from_arguments() {
+        Mode::Full | Mode::Quick => 1,
+        Mode::Test | Mode::List => 10,
     };
-    for (operations, tenths) in [(3, 10), (6, 5), (64, 2)] {
-        let nap = Duration::from_micros(100 * tenths * scale);
-        let engine = Engine::builder().cpu_workers(3).build().expect("valid settings");
-        engine.prepare().expect("threads");
-        let variables: Vec<Variable> = (0..operations).map(|_| engine.new_variable()).collect();
-        let record = || {
-            let record = |c: &mut Capture| {
-                variables.iter().try_for_each(|variable| c.op("nap").write(*variable).push(move |_| sleep(nap)))
-            };
-            engine.capture(record).expect("valid variables").0
-        };
+    for (operations, nap) in MEASURED {
+        let nap = nap / shorter;
+        let naps = Naps::new(operations, nap).expect("threads");
         let mut group = criterion.benchmark_group(format!("{operations} operations of {nap:?}, three workers"));
         group.sampling_mode(SamplingMode::Flat).sample_size(10);
         group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(300));
-        let waited = |start: Instant| {
-            engine.wait_for_all().expect("nothing fails");
-            start.elapsed()
-        };
-        let pushes = || {
-            let start = Instant::now();
-            for variable in &variables {
-                engine.op("nap").write(*variable).push(move |_| sleep(nap)).expect("valid variables");
-            }
-            waited(start)
-        };
+        let push = || naps.push().expect("valid variables");
         group.bench_function("pushed one by one", |bencher| {
-            bencher.iter_custom(|runs| (0..runs).map(|_| pushes()).sum());
+            bencher.iter_custom(|runs| (0..runs).map(|_| push()).sum());
         });
-        let replay = |graph: &Graph| {
-            let start = Instant::now();
-            graph.replay().expect("the engine runs");
-            waited(start)
-        };
+        let graph = || naps.capture().expect("valid variables");
+        let replay = |graph| naps.replay(graph).expect("the engine runs");
         group.bench_function("the first replay", |bencher| {
-            bencher.iter_custom(|runs| (0..runs).map(|_| replay(&record())).sum());
+            bencher.iter_custom(|runs| (0..runs).map(|_| replay(&graph())).sum());
         });
-        let graph = record();
+        let graph = graph();
         group.bench_function("later replays", |bencher| {
             bencher.iter_custom(|runs| (0..runs).map(|_| replay(&graph)).sum());
         });

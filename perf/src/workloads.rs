@@ -78,9 +78,20 @@ impl Hashing {
         let operations = operations.collect();
         let cells: Vec<Cell> = (0..=zero).map(|_| Cell(AtomicU64::new(0))).collect();
         let mut body = Hashing { operations, cells, expected: Vec::new() };
-        sequence.iter().for_each(|operation| body.execute(*operation));
-        body.expected = body.cells.iter().map(|cell| cell.0.load(Ordering::Relaxed)).collect();
+        body.expect(sequence, 1);
         body
+    }
+
+    /// The same bodies, checked after so many runs of the sequence without a reset between them.
+    fn after(mut self, sequence: &[u32], runs: usize) -> Hashing {
+        self.reset();
+        self.expect(sequence, runs);
+        self
+    }
+
+    fn expect(&mut self, sequence: &[u32], runs: usize) {
+        (0..runs).for_each(|_| sequence.iter().for_each(|operation| self.execute(*operation)));
+        self.expected = self.cells.iter().map(|cell| cell.0.load(Ordering::Relaxed)).collect();
     }
 }
 
@@ -332,14 +343,32 @@ fn brief(operations: usize) -> (Builder, Sequence) {
 fn stencil_of(name: &'static str, steps: usize) -> (Builder, Sequence) {
     // Four steps of different operations, so that steps of one parity differ from each other.
     let distinct_steps = 4;
-    let cell = |parity: usize, point: usize| (parity % 2) * STENCIL_POINTS + point;
-    let mut builder = Builder::new(name, 2 * STENCIL_POINTS);
-    for step in 0..distinct_steps {
-        for point in 0..STENCIL_POINTS {
-            let neighbours = point.saturating_sub(1)..=(point + 1).min(STENCIL_POINTS - 1);
+    let builder = stencil_steps(name, STENCIL_POINTS, distinct_steps);
+    (builder, Box::new((0..steps * STENCIL_POINTS).map(move |i| i % (distinct_steps * STENCIL_POINTS))))
+}
+
+/// The operations of so many steps of a stencil.
+fn stencil_steps(name: &'static str, points: usize, steps: usize) -> Builder {
+    let cell = |parity: usize, point: usize| (parity % 2) * points + point;
+    let mut builder = Builder::new(name, 2 * points);
+    for step in 0..steps {
+        for point in 0..points {
+            let neighbours = point.saturating_sub(1)..=(point + 1).min(points - 1);
             let reads: Vec<usize> = neighbours.map(|near| cell(step + 1, near)).collect();
             builder.operation(&reads, &[cell(step, point)]);
         }
     }
-    (builder, Box::new((0..steps * STENCIL_POINTS).map(move |i| i % (distinct_steps * STENCIL_POINTS))))
+    builder
+}
+
+/// Two steps of a stencil of two points, whose bodies compute for so many iterations besides. Its
+/// result is that of so many runs in a row, without a reset between them.
+pub fn pair(runs: usize, iterations: u32) -> &'static Program {
+    const POINTS: usize = 2;
+    const STEPS: usize = 2;
+    let builder = stencil_steps("pair", POINTS, STEPS);
+    let sequence: Vec<u32> = (0..small(POINTS * STEPS)).collect();
+    let hashing = Hashing::new(builder.variables, &builder.accesses, &sequence).after(&sequence, runs);
+    let body = Long { hashing, iterations, scratch: Scratch::new(Kernel::Compute) };
+    Program::new(builder.name, builder.variables, &builder.accesses, sequence, body)
 }
