@@ -3,6 +3,7 @@
 //! driver of this one share it.
 
 pub mod arguments;
+pub mod busy;
 pub mod counts;
 pub mod entrants;
 pub mod latency;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::prelude::*;
+use seriatim_perf::busy::{self, Busy};
 use seriatim_perf::entrants::{self, Entrant};
-use seriatim_perf::latency::{jitter, open_loop, round_trip};
+use seriatim_perf::latency::{jitter, open_loop, round_trip, wakes};
 use seriatim_perf::metg::{self, kernel::Kernel, pattern::Pattern};
 use seriatim_perf::suite::{self, MEASUREMENTS};
-use seriatim_perf::{counts, pushers, record, throughput, workloads};
+use seriatim_perf::{counts, pushers, record, replays, throughput, workloads};
 
 const HELP: &str = "\
 Measures seriatim and its peers.
@@ -18,17 +19,18 @@ Measures seriatim and its peers.
   seriatim-perf measure WHAT --entrant NAME...   one measurement, one JSON object a line
   seriatim-perf suite --output FILE              everything, interleaved, in one sitting
 
-WHAT is one of throughput, lengths, oversubscribed, four-cores, metg, round-trip, open-loop, jitter,
-pushers, counts. Its options:
+WHAT is one of throughput, lengths, oversubscribed, beside-busy, four-cores, metg, replays, round-trip,
+wakes, open-loop, jitter, pushers, counts. Its options:
   --workload NAME      throughput, counts: only this workload; may be repeated
   --operations N       throughput, counts: about how many (default 200000); pushers: how many (default 100000)
-  --per-us N           lengths, oversubscribed, four-cores: iterations of the compute kernel in a microsecond
-                       (default: measured)
+  --per-us N           lengths, oversubscribed, beside-busy, four-cores, replays: iterations of the compute
+                       kernel in a microsecond (default: measured)
   --pattern NAME       metg: only this pattern; may be repeated
   --kernel NAME        metg: compute (default), memory, imbalance or empty
   --width N            metg: points in a row (default 16)
   --steps N            metg: rows (default 1000)
-  --trips N            round-trip: how many back to back, and pushes (default 20000)
+  --replays N          replays: how many in a row (default 1000000)
+  --trips N            round-trip: how many back to back, and pushes (default 20000); wakes: 80 times the cycles
   --background NAME    jitter: only beside this load; may be repeated (none; low-priority; low-priority, 2 us;
                        low-priority, 200 us)
   --milliseconds N     open-loop, jitter: how long each (default 250)
@@ -62,6 +64,7 @@ struct Options {
     kernel: Option<Kernel>,
     width: Option<i64>,
     steps: Option<i64>,
+    replays: Option<usize>,
     trips: Option<usize>,
     per_us: Option<u32>,
     milliseconds: Option<u64>,
@@ -94,6 +97,9 @@ fn run() -> Result<(), String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["list"] => list(),
+        [busy::WORD, parent] => {
+            busy::spin(parent.parse().map_err(|_| String::from("the number of a process is needed"))?)
+        }
         ["measure", what] => return measure(what, &options),
         ["suite"] => return suite::run(&options.plan()?),
         _ => return Err(String::from("say list, measure or suite; --help tells more")),
@@ -124,6 +130,7 @@ impl Options {
             }
             "width" => self.width = Some(value.parse_with(positive)?),
             "steps" => self.steps = Some(value.parse_with(positive)?),
+            "replays" => self.replays = Some(value.parse_with(positive)?),
             "trips" => self.trips = Some(value.parse_with(positive)?),
             "per-us" => self.per_us = Some(value.parse_with(positive)?),
             "milliseconds" => self.milliseconds = Some(value.parse_with(positive)?),
@@ -208,12 +215,18 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
             "throughput" => throughput::run(&entrant, workloads, operations),
             "lengths" => throughput::lengths(&entrant, throughput::LENGTHS, per_us()),
             "oversubscribed" => throughput::lengths(&entrant, throughput::OVERSUBSCRIBED, per_us()),
+            "beside-busy" => beside_busy(&entrant, per_us()),
             "four-cores" => throughput::lengths(&entrant, throughput::FOUR_CORES, per_us()),
             "pushers" => pushers::run(&entrant, options.operations.unwrap_or(pushers::OPERATIONS)),
             "counts" => counts::run(&entrant, workloads, operations),
             "round-trip" => {
                 let trips = options.trips.unwrap_or(20_000);
                 round_trip::run(&entrant, round_trip::Plan { trips, pauses: trips.div_ceil(20) })
+            }
+            "wakes" => wakes::run(&entrant, options.trips.unwrap_or(20_000).div_ceil(80)),
+            "replays" => {
+                let replays = options.replays.unwrap_or(1_000_000);
+                replays::run(&entrant, replays::Plan { replays, per_us: per_us() })
             }
             "open-loop" => open_loop::run(&entrant, open_loop::Plan { during }),
             _ => {
@@ -226,4 +239,10 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
         .map_err(|why| format!("{name}: {why}"))?;
     }
     Ok(())
+}
+
+fn beside_busy(entrant: &Entrant, per_us: u32) -> Result<(), String> {
+    let driver = std::env::current_exe().map_err(|error| error.to_string())?;
+    let _busy = Busy::start(&driver)?;
+    throughput::lengths(entrant, throughput::BESIDE_BUSY, per_us)
 }

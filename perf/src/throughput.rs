@@ -45,27 +45,43 @@ const ENOUGH: Duration = Duration::from_millis(120);
 const FIRST_PART: usize = 64;
 
 /// The workloads whose bodies are made longer.
-pub const LENGTHENED: [&str; 3] = ["independent", "random", "stencil"];
+const LENGTHENED: &[&str] = &["independent", "random", "stencil"];
 
 /// A measurement of bodies of several lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     /// Of which kind its records are.
     pub kind: &'static str,
+    /// The workloads whose bodies are so long.
+    pub workloads: &'static [&'static str],
     /// How long the bodies are, in nanoseconds; 0 for nearly empty ones.
     pub bodies: &'static [u32],
+    /// What the bodies of a run take in all, run one after another.
+    pub in_all: Duration,
 }
 
-/// By default settings.
-pub const LENGTHS: Grid = Grid { kind: "length", bodies: &[100, 250, 1_000, 10_000, 100_000] };
-/// With more threads than cores.
-pub const OVERSUBSCRIBED: Grid = Grid { kind: "oversubscribed", bodies: &[0, 1_000] };
-/// On four cores.
-pub const FOUR_CORES: Grid = Grid { kind: "four-cores", bodies: &[0, 250, 500, 1_000, 2_000, 5_000, 20_000] };
+const SHORT: Duration = Duration::from_millis(50);
+/// Many of the turns in which a system lets threads run that want the same core.
+const MANY_TURNS: Duration = Duration::from_millis(500);
 
-/// What the bodies of a run with longer bodies take in all, run one after another, and the most of
-/// them.
-const IN_ALL: Duration = Duration::from_millis(50);
+/// By default settings.
+pub const LENGTHS: Grid =
+    Grid { kind: "length", workloads: LENGTHENED, bodies: &[100, 250, 1_000, 10_000, 100_000], in_all: SHORT };
+/// With more threads than cores.
+pub const OVERSUBSCRIBED: Grid =
+    Grid { kind: "oversubscribed", workloads: LENGTHENED, bodies: &[0, 1_000], in_all: SHORT };
+/// By default settings, beside a process that keeps a core busy.
+pub const BESIDE_BUSY: Grid =
+    Grid { kind: "beside-busy", workloads: &["stencil"], bodies: &[10_000], in_all: MANY_TURNS };
+/// On four cores.
+pub const FOUR_CORES: Grid = Grid {
+    kind: "four-cores",
+    workloads: LENGTHENED,
+    bodies: &[0, 250, 500, 1_000, 2_000, 5_000, 20_000],
+    in_all: SHORT,
+};
+
+/// The most bodies of a run with longer bodies.
 const MOST_LENGTHENED: usize = 100_000;
 
 /// Runs the named workloads once each, after shorter runs, and prints a record of each.
@@ -84,7 +100,7 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
     Ok(())
 }
 
-/// Runs the workloads of [`LENGTHENED`] with each length of a body, and prints a record of each.
+/// Runs the workloads of a grid with each length of a body, and prints a record of each.
 /// `per_us` is how many iterations of the compute kernel take a microsecond.
 ///
 /// # Errors
@@ -92,10 +108,10 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
 pub fn lengths(entrant: &Entrant, grid: Grid, per_us: u32) -> Result<(), String> {
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
-    for name in LENGTHENED {
+    for name in grid.workloads {
         for body_ns in grid.bodies.iter().copied() {
             let iterations = (u64::from(per_us) * u64::from(body_ns)).div_ceil(1000) as u32;
-            let in_time = (IN_ALL.as_nanos() as usize).checked_div(body_ns as usize);
+            let in_time = (grid.in_all.as_nanos() as usize).checked_div(body_ns as usize);
             let operations = in_time.map_or(MOST_LENGTHENED, |count| count.min(MOST_LENGTHENED));
             match one(&mut *runner, name, operations, iterations) {
                 Ok(measured) => record::print(grid.kind, &who, Length { body_ns, measured: measured? }),

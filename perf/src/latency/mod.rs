@@ -6,6 +6,7 @@ pub mod open_loop;
 mod pauses;
 pub mod round_trip;
 mod sleeper;
+pub mod wakes;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

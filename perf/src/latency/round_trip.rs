@@ -5,11 +5,12 @@
 //! What comes after pauses is measured twice: pauses of one length, which a runtime can foresee,
 //! and pauses at random with the same mean, which none can.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::pauses::Pauses;
@@ -140,7 +141,7 @@ fn kind(regular: &'static str, random: &'static str, pauses: Pauses) -> &'static
 /// Runs the program, and returns what its pushes took.
 fn watch(runner: &mut dyn Runner, pushes: &Program) -> Result<Percentiles, String> {
     measure(runner, pushes)?;
-    Ok(PUSHES.with_borrow(|pushes| Percentiles::from(pushes)))
+    Ok(Percentiles::from(&*PUSHES.lock()))
 }
 
 fn round_trips(
@@ -163,10 +164,8 @@ fn round_trips(
     Ok(histogram)
 }
 
-thread_local! {
-    /// What the pushes of the last run took, on the thread that pushed.
-    static PUSHES: RefCell<Histogram<u64>> = RefCell::new(histogram());
-}
+/// What the pushes of the last run took. OpenMP lets any of its threads be the one that pushes.
+static PUSHES: LazyLock<Mutex<Histogram<u64>>> = LazyLock::new(|| Mutex::new(histogram()));
 
 /// Looks at the clock before each push: two such moments, less the time spent here, are what a push
 /// took.
@@ -205,7 +204,7 @@ impl Body for Watched {
         let end = now();
         if place > 0 {
             let took = end - self.last.load(Ordering::Relaxed);
-            PUSHES.with_borrow_mut(|pushes| pushes.saturating_record(took));
+            PUSHES.lock().saturating_record(took);
         }
         if let Some(sleeper) = &self.sleeper {
             let half = self.pauses[place as usize] / 2;
@@ -218,7 +217,7 @@ impl Body for Watched {
 
     fn reset(&self) {
         self.ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
-        PUSHES.with_borrow_mut(Histogram::reset);
+        PUSHES.lock().reset();
         forget_wakes();
     }
 

@@ -1,19 +1,18 @@
 //! What the wake of a parked thread takes that does nothing else: the floor of every push that
 //! wakes one.
 
-use std::cell::RefCell;
+use std::sync::LazyLock;
 use std::thread::Thread;
 
 use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 
 use super::{histogram, now};
 use crate::machine::{away_from_here, use_only};
 use crate::record::Percentiles;
 
-thread_local! {
-    /// What the wakes of the last run took, on the thread that woke.
-    static WAKES: RefCell<Histogram<u64>> = RefCell::new(histogram());
-}
+/// What the wakes of the last run took. OpenMP lets any of its threads be the one that pushes.
+static WAKES: LazyLock<Mutex<Histogram<u64>>> = LazyLock::new(|| Mutex::new(histogram()));
 
 /// A thread that does nothing but park. It ends with the process. It is pinned like a worker, so
 /// that a wake finds it on another core than the pusher's.
@@ -36,16 +35,17 @@ impl Sleeper {
     pub(super) fn wake(&self) {
         let start = now();
         self.0.unpark();
-        WAKES.with_borrow_mut(|wakes| wakes.saturating_record(now() - start));
+        let took = now() - start;
+        WAKES.lock().saturating_record(took);
     }
 }
 
 /// Forgets the wakes so far.
 pub(super) fn forget_wakes() {
-    WAKES.with_borrow_mut(Histogram::reset);
+    WAKES.lock().reset();
 }
 
-/// What the wakes took, on the calling thread.
+/// What the wakes took.
 pub(super) fn wakes() -> Percentiles {
-    WAKES.with_borrow(|wakes| Percentiles::from(wakes))
+    Percentiles::from(&*WAKES.lock())
 }
