@@ -14,6 +14,9 @@ from .numbers import show
 FIGURES = [
     ("throughput", ["workload"], "ns"),
     ("length", ["workload", "body_ns"], "ns"),
+    ("beside-busy", ["workload", "body_ns"], "ns"),
+    *((kind, fields, "ns") for kind, fields in load.REPLAYS.items()),
+    ("wakes", ["burst"], load.at_rank(50.0)),
     ("metg", ["pattern", "kernel", "width"], "metg_ns"),
     *((kind, ["pause_us"], load.at_rank(50.0)) for kind in load.SINGLE),
     *((kind, ["offered_per_s"], load.at_rank(50.0)) for kind in load.ARRIVALS),

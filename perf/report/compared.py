@@ -16,7 +16,7 @@ def default_rows(results):
     for workload, body in lengths(results):
         family = bodies(body)
         rows += rows_on(results, f"{workload}, {family}", "ns", family, lambda on: lengthened(on, workload, body))
-    rows += oversubscribed_rows(results) + four_cores_rows(results)
+    rows += oversubscribed_rows(results) + beside_busy_rows(results) + four_cores_rows(results)
     for pattern in results.values_of("metg", "pattern", PATTERNS):
         rows += rows_on(results, f"METG, {pattern}", "µs", "METG", lambda on: granularity(on, pattern))
     for kind, what in (("round-trip", "round trip"), ("push", "push alone")):
@@ -49,6 +49,11 @@ def oversubscribed_rows(results):
     return body_rows(results, "oversubscribed", "per-device")
 
 
+def beside_busy_rows(results):
+    """A process beside it keeps a core busy."""
+    return body_rows(results, "beside-busy", "default")
+
+
 def four_cores_rows(results):
     return body_rows(results, "four-cores", "default")
 
@@ -60,8 +65,8 @@ def body_rows(results, kind, mode):
         found = rows_on(results, "", "ns", kind, lambda on: lengthened(on, workload, body, kind, mode))
         for row in found:
             threads = max(each.ours.threads for each in row.pairs.values())
-            cores = " on four cores" if kind == "four-cores" else ""
-            row.what = f"{workload}, {bodies(body)}, {threads} threads{cores}"
+            beside = {"four-cores": " on four cores", "beside-busy": " beside a busy process"}.get(kind, "")
+            row.what = f"{workload}, {bodies(body)}, {threads} threads{beside}"
         rows += found
     return rows
 

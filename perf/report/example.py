@@ -188,6 +188,11 @@ def records_of(repetition, chance, hop):
                         burnt_cores=min(threads - 1, rate / 20_000),
                         percentiles=percentiles(chance, (250 + trip) * (1 if reached == 1 else 400)),
                     )
+        if entrant in ("seriatim-naive graph", "seriatim-default graph"):
+            add_replays(add, chance, 4 * ns, "default" in entrant)
+        if entrant in ("serial", "seriatim-default", "libomp-2"):
+            time = (10_000 + ns) / min(threads, 1.4) * chance.lognormvariate(0, 0.05)
+            add("beside-busy", workload="stencil", body_ns=10_000, ns=time, cpu_ns=time, pusher_share=share)
         if repetition == 0 and hop < 60:
             for workload in WORKLOADS[:3]:
                 none = system == "seriatim"
@@ -198,6 +203,16 @@ def records_of(repetition, chance, hop):
                     deallocations=0 if none else 1.6,
                     locks=0 if none else 10.9,
                 )
+    for entrant, system, alone in [("seriatim-per-device-2", "seriatim", 9_500), ("libomp-3", "libomp", 9_100)]:
+        who = {"repetition": repetition, "hop_ns": hop, "hop_after_ns": hop, "entrant": entrant, "system": system}
+        for burst in (1, 100):
+            awake = 400 * burst
+            more = {"style": "dynamic", "workers": 2, "threads": 3, "burst": burst, "pause_us": 5000}
+            more["bare_wake"] = percentiles(chance, 9_000, count=64)
+            more["awake"] = percentiles(chance, awake, count=60)
+            more["reached"] = percentiles(chance, 700, count=60)
+            asleep = percentiles(chance, alone + (awake if burst > 1 else 0), count=63)
+            records.append({"kind": "wakes", **who, **more, "percentiles": asleep})
     for entrant, system, middle in [
         ("a thread that sleeps to the moment", "floor", 55_000),
         ("a thread that spins to the moment", "floor", 150),
@@ -210,6 +225,25 @@ def records_of(repetition, chance, hop):
             more["latest"] = [late["points"][-1][1] * (64 - place) // 64 for place in range(64)]
             records.append({"kind": "jitter", **who, **more, "percentiles": late})
     return records
+
+
+def add_replays(add, chance, ns, all_of_it):
+    """What is measured of replays; of the naive engine a part."""
+    for graph in ("one node", "a node for each name"):
+        for names in (1, 7, 8, 16, 64):
+            add("replay-names", graph=graph, names=names, ns=(ns + 5 * names) * chance.uniform(0.95, 1.05))
+    for graph, factor in (("64 nodes over arrays", 8), ("64 nodes over private arrays", 3)):
+        add("replay-names", graph=graph, names=65, ns=factor * ns * chance.uniform(0.95, 1.05))
+    if not all_of_it:
+        return
+    for body in (1000, 2000):
+        for between, factor, growth in (("wait", 1, 0), ("bound", 0.8, 300), ("nothing", 0.6, 2_000)):
+            more = {"replays": 1_000_000, "growth_kb": growth}
+            add("replay-stream", between=between, body_ns=body, ns=4 * body * factor * chance.uniform(0.97, 1.03), **more)
+    for operations, nap in ((3, 10_000), (6, 5_000), (64, 2_000)):
+        for how, factor in (("pushed", 1), ("first replay", 1.001), ("later replay", 0.999)):
+            time = 1000 * nap * -(-operations // 3) * factor
+            add("few-long", operations=operations, nap_us=nap, how=how, ns=time, longest_ns=2 * time)
 
 
 def results(seed=1, repetitions=REPETITIONS):

@@ -1,7 +1,7 @@
 """What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written
 by hand."""
 
-from . import choose, compared, intervals, lasting, load, moments, pairs, singly, ways
+from . import choose, compared, intervals, lasting, load, moments, pairs, replays, singly, ways
 from .numbers import significant
 from .tables import markdown, wrapped
 
@@ -11,14 +11,19 @@ MORE = [
     lasting.lengths_table,
     ways.through_c_table,
     lasting.oversubscribed_table,
+    lasting.beside_busy_table,
     lasting.four_cores_table,
     lasting.metg_table,
     ways.replay_table,
+    replays.names_table,
+    replays.stream_table,
+    replays.few_table,
     ways.operators_table,
     singly.round_trip_table,
     singly.random_round_trip_table,
     singly.push_table,
     singly.random_push_table,
+    singly.wakes_table,
     moments.open_loop_table,
     moments.random_arrivals_table,
     moments.jitter_table,

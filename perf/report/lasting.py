@@ -3,7 +3,7 @@ cores and on four cores, and how short they may be.
 """
 
 from . import choose
-from .compared import four_cores_rows, granularity, length, lengthened, lengths, oversubscribed_rows
+from .compared import beside_busy_rows, four_cores_rows, granularity, length, lengthened, lengths, oversubscribed_rows
 from .load import PATTERNS
 from .pairs import Row, figure, over, placed
 from .tables import Cell, Table
@@ -61,6 +61,15 @@ def oversubscribed_table(results):
         "StarPU is left out: asked for seven workers it starts fewer.",
     ]
     return beside_serial(results, "oversubscribed", "More threads than cores", said, oversubscribed_rows)
+
+
+def beside_busy_table(results):
+    said = [
+        "Nanoseconds an operation with default settings on two cores, of which a process beside the measured one keeps"
+        " one busy.",
+        "The serial loop has one thread, beside the same process. What we lose, or win by least, comes first.",
+    ]
+    return beside_serial(results, "beside-busy", "Beside a busy process", said, beside_busy_rows)
 
 
 def four_cores_table(results):

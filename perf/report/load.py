@@ -8,13 +8,20 @@ import json
 from .intervals import estimate
 
 FORMAT = 2
-# Bodies of several lengths: by default settings, with more threads than cores, and on four cores.
-BODIES = ["length", "oversubscribed", "four-cores"]
+# Bodies of several lengths: by default settings, with more threads than cores, beside a busy
+# process, and on four cores.
+BODIES = ["length", "oversubscribed", "beside-busy", "four-cores"]
 # Operations that arrive at regular moments, and at random.
 ARRIVALS = ["open-loop", "random-arrivals"]
 # Single operations, back to back and after pauses that are alike, and after pauses at random.
 SINGLE = ["round-trip", "push", "random-round-trip", "random-push"]
-KINDS = ["throughput", *BODIES, "metg", *SINGLE, *ARRIVALS, "jitter", "pushers", "counts"]
+# What is measured of replays, and by which fields its records differ.
+REPLAYS = {
+    "replay-names": ["graph", "names"],
+    "replay-stream": ["between", "body_ns"],
+    "few-long": ["operations", "nap_us", "how"],
+}
+KINDS = ["throughput", *BODIES, "metg", *REPLAYS, *SINGLE, "wakes", *ARRIVALS, "jitter", "pushers", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
 PUSHED = ["disjoint", "read-mostly", "common"]
 # Cores between which a cache line takes less than this are near each other, others are far.
@@ -37,7 +44,9 @@ COMMON = ["entrant", "system", "style", "workers", "threads"]
 NEEDED = {
     "throughput": ["workload", "ns"],
     "metg": ["pattern", "kernel", "width", "cores", "curve"],
+    **{kind: [*fields, "ns"] for kind, fields in REPLAYS.items()},
     **{kind: ["pause_us", "percentiles"] for kind in SINGLE},
+    "wakes": ["burst", "percentiles", "bare_wake", "awake"],
     **{kind: ["workload", "body_ns", "ns"] for kind in BODIES},
     **{kind: ["offered_per_s", "achieved_per_s", "percentiles"] for kind in ARRIVALS},
     "pushers": ["workload", "pushers", "per_s"],
@@ -107,7 +116,7 @@ def identity(record):
     """What was measured of whom: the same in all repetitions."""
     fields = ["kind", "entrant", "workload", "pattern", "kernel", "width", "pause_us", "offered_per_s"]
     # Others measure how long their bodies are: it differs from repetition to repetition.
-    fields += ["body_ns"] if record["kind"] in BODIES else []
+    fields += ["body_ns"] if record["kind"] in BODIES else REPLAYS.get(record["kind"], ["burst"])
     return tuple(record.get(field) for field in [*fields, "background", "pushers"])
 
 

@@ -20,6 +20,8 @@ FEW = {
         "libomp-2",
         "taskflow-dynamic-2",
         "onetbb-flow-2 graph",
+        "seriatim-per-device-2",
+        "libomp-3",
         "a thread that sleeps to the moment",
     ],
     "workload": ["independent", "fan", "disjoint"],

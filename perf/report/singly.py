@@ -9,6 +9,8 @@ from .tables import Cell, Table
 
 # By how many µs a push that wakes a thread may take longer than the wake.
 WAKE_AND_US = 0.5
+# How many µs a push may take where one thread is awake and another sleeps.
+BESIDE_AWAKE_US = 3
 
 
 def round_trip_table(results):
@@ -118,21 +120,91 @@ def pushes_table(results, kind, title, told):
     )
 
 
-def bare_wake(record):
-    """The median of the wakes that were measured beside a push, or None."""
-    wakes = record.get("bare_wake")
-    return at_rank(50)({"percentiles": wakes}) if wakes and wakes.get("count") else None
+def median_of(field):
+    """A reader of the median of one of the distributions of a record, which may have counted
+    nothing."""
+
+    def read(record):
+        found = record.get(field)
+        return at_rank(50)({"percentiles": found}) if found and found.get("count") else None
+
+    return read
 
 
-def beyond(series):
+bare_wake = median_of("bare_wake")
+
+
+def beyond(series, without=bare_wake):
     """By how much a push takes longer than a bare wake of the same process, in µs."""
 
     def more(record):
-        wake, push = bare_wake(record), at_rank(50)(record)
-        return push - wake if wake is not None and push is not None else None
+        less, push = without(record), at_rank(50)(record)
+        return push - less if less is not None and push is not None else None
 
-    measured = series.estimate(more) if series else None
+    return limited(series, more, WAKE_AND_US)
+
+
+def limited(series, field, most_us):
+    """A figure in µs that is bad above a limit."""
+    measured = series.estimate(field) if series else None
     if not measured:
         return Cell("–")
     microseconds = measured.median * 0.001
-    return Cell(significant(microseconds, 2), "bad" if microseconds > WAKE_AND_US else "")
+    return Cell(significant(microseconds, 2), "bad" if microseconds > most_us else "")
+
+
+def wake_and_awake(record):
+    """What a burst on sleeping workers should take: one wake, and what it takes on awake ones."""
+    parts = [median_of(field)(record) for field in ("bare_wake", "awake")]
+    return None if None in parts else sum(parts)
+
+
+def wakes_table(results):
+    """One push and a burst, on two workers that sleep and on one that is awake."""
+    places = [where for where in results.measured_on()[0] if results.on(where).records["wakes"]]
+    bursts, entrants = measured_with(results, "wakes", "burst")
+    rows = []
+    for series in entrants:
+        cells = [named(series), series.threads]
+        for where in places:
+            for burst in bursts:
+                found = results.on(where).of("wakes", burst=burst).get(series.entrant)
+                cells += [percentile(found, 50), figure(found, bare_wake, 0.001)]
+                cells += alone(found) if burst == 1 else in_a_row(found)
+        rows.append(cells)
+    if not rows:
+        return None
+    columns = lambda burst: ["beyond it", "one awake", "begins after"] if burst == 1 else ["workers awake", "beyond both"]
+    pushes = lambda burst: "one push" if burst == 1 else f"{burst} pushes"
+    return Table(
+        "wakes",
+        "Two workers, asleep and awake",
+        [
+            "The pusher sleeps for 5 ms on average, at random, so that both workers sleep. It then pushes one operation,"
+            " or a burst of them. When those have run, it pushes as many again: after one push that finds one worker"
+            " awake, which looks for work, and the other asleep. Medians, in µs.",
+            "Bare wake: what `unpark` of a sleeping thread takes in the same process. Beyond it: the push less the wake."
+            " Beyond both: the burst on sleeping workers, less one wake and the burst on awake ones."
+            f" More than {WAKE_AND_US:g} µs is in bold.",
+            f"One awake: the push; more than {BESIDE_AWAKE_US} µs is in bold. Begins after: from that push to its body."
+            " What takes as long as a wake had no worker awake.",
+        ],
+        ["who", "threads", *(
+            text
+            for where in places
+            for burst in bursts
+            for text in (f"{where}, {pushes(burst)}: asleep", "bare wake", *columns(burst))
+        )],
+        rows,
+    )
+
+
+def alone(series):
+    """The other cells of single pushes."""
+    awake, reached = median_of("awake"), median_of("reached")
+    return [beyond(series), limited(series, awake, BESIDE_AWAKE_US), figure(series, reached, 0.001)]
+
+
+def in_a_row(series):
+    """The other cells of a burst."""
+    return [figure(series, median_of("awake"), 0.001), beyond(series, wake_and_awake)]

@@ -53,6 +53,14 @@ class MoreThanTwoThreads(unittest.TestCase):
         self.assertEqual(row[0], "random, bodies of 250 ns, 4 threads on four cores")
         self.assertIn("behind in 1", compared.sentence(found))
 
+    def test_what_runs_beside_a_busy_process_has_a_table_of_its_own_and_counts(self):
+        found = self.found(10_000, [900, 900, 900], [400, 400, 400], "beside-busy", 2, "seriatim-default")
+        (row,) = lasting.beside_busy_table(found).rows
+        self.assertEqual(row[0], "random, bodies of 10 µs, 2 threads beside a busy process")
+        self.assertEqual([tables.cell(cell).text for cell in row[1:3]], ["1,000", "900"])
+        self.assertIn("behind in 1", compared.sentence(found))
+        self.assertIsNone(lasting.beside_busy_table(results_of(OURS)))
+
     def test_a_machine_without_four_cores_is_told_once(self):
         content = {**content_of(results_of(OURS)), "skipped": [{"entrant": "four-cores", "why": "it needs 4 cores"}]}
         said = [line for line in fragments.left_out(load.Results(content)) if "four-cores" in line]

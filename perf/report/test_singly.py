@@ -80,3 +80,39 @@ class Singly(unittest.TestCase):
         self.assertEqual([tables.cell(cell).text for cell in table.rows[0][2:]], ["6.00", "12.0"])
         self.assertEqual(singly.round_trip_table(found).headings[2:], ["near, after 200 µs: p50", "p99"])
         self.assertIsNone(singly.random_round_trip_table(trips("round-trip", 400)))
+
+    def test_a_burst_on_sleeping_workers_stands_beside_one_wake_and_the_burst_on_awake_ones(self):
+        percentiles = lambda ns: {"count": 63, "mean": ns, "points": [[50, ns]]}
+        wakes = lambda burst, asleep, awake, entrant="seriatim-per-device-2": merged(
+            *(
+                results_of(
+                    {entrant: ("seriatim", "dynamic", 3, [1])}, kind="wakes", burst=burst, repetition=repetition,
+                    percentiles=percentiles(asleep + slow), bare_wake=percentiles(9_000 + slow),
+                    awake=percentiles(awake), reached=percentiles(700),
+                )
+                for repetition, slow in enumerate((0, 20_000, 1_000))
+            )
+        )
+        found = merged(wakes(1, 9_400, 3_200), wakes(100, 25_000, 14_000))
+        table = singly.wakes_table(found)
+        self.assertEqual(
+            table.headings[2:],
+            ["near, one push: asleep", "bare wake", "beyond it", "one awake", "begins after",
+             "near, 100 pushes: asleep", "bare wake", "workers awake", "beyond both"],
+        )
+        (row,) = table.rows
+        self.assertEqual(
+            [tables.cell(cell).text for cell in row[2:]],
+            ["10.4", "10.0", "0.40", "3.2", "0.700", "26.0", "10.0", "14.0", "2.0"],
+        )
+        self.assertEqual([tables.cell(cell).kind for cell in row[4:6] + row[-1:]], ["", "bad", "bad"])
+
+    def test_a_worker_that_was_never_seen_awake_has_no_figure(self):
+        none = {"count": 0, "mean": 0, "points": [[50, 0]]}
+        some = {"count": 63, "mean": 1, "points": [[50, 9_000]]}
+        found = results_of(
+            {"libomp-3": ("libomp", "dynamic", 3, [1, 1])}, kind="wakes", burst=1, percentiles=some, bare_wake=some,
+            awake=none, reached=none,
+        )
+        (row,) = singly.wakes_table(found).rows
+        self.assertEqual([tables.cell(cell).text for cell in row[-3:]], ["0", "–", "–"])

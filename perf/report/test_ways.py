@@ -74,13 +74,14 @@ class ThroughC(unittest.TestCase):
         self.assertEqual(
             rows,
             [
-                ["chain, the caller runs, asynchronous", "400", "200", "0.50 ×"],
-                ["chain, shipped", "300", "900", "3.0 ×"],
-                ["chain, placement", "60.0", "200", "3.3 ×"],
-                ["chain, the caller runs", "50.0", "200", "4.0 ×"],
-                ["chain, shipped, operators", "100", "600", "6.0 ×"],
+                ["chain, the caller runs, asynchronous", "400", "200", "0.50 ×", "–"],
+                ["chain, shipped", "300", "900", "3.0 ×", "–"],
+                ["chain, placement", "60.0", "200", "3.3 ×", "900"],
+                ["chain, the caller runs", "50.0", "200", "4.0 ×", "–"],
+                ["chain, shipped, operators", "100", "600", "6.0 ×", "–"],
             ],
         )
+        self.assertEqual(ways.through_c_table(found).rows[2][-1].note, "15 ×")
         said = " ".join(fragments.plain_words(found))
         self.assertIn("the caller runs, asynchronous 0.50 to 0.50 times, behind in 1 of 1; shipped 3.0 to", said)
 
@@ -88,6 +89,11 @@ class ThroughC(unittest.TestCase):
         times = {**self.TIMES, "seriatim-c-shipped-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 0.5)}
         rows = ways.through_c_table(results_of(times)).rows
         self.assertNotIn("chain, shipped", [row[0] for row in rows])
+
+    def test_placement_has_no_threaded_rival_where_there_is_none(self):
+        times = {name: value for name, value in self.TIMES.items() if "mxnet-per-device" not in name}
+        rows = {row[0]: row for row in ways.through_c_table(results_of(times)).rows}
+        self.assertEqual(tables.cell(rows["chain, placement"][-1]).text, "–")
 
     def test_ours_in_c_is_no_rival_of_ours(self):
         times = {**OURS, "seriatim-c-placement-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 1.0)}
