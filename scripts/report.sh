@@ -2,7 +2,7 @@
 # Measures everything beside every rival that can be had here, and makes the report:
 # target/report/index.html.
 #
-#   scripts/report.sh                  builds, measures (25 minutes on two quiet cores), reports
+#   scripts/report.sh                  builds, measures (35 minutes on two quiet cores), reports
 #   scripts/report.sh --quick          a short measurement; arguments go to `seriatim-perf suite`
 #   scripts/report.sh --from FILE      only reports, from an earlier run's results.json (or .gz)
 #   scripts/report.sh --publish FILE   makes FILE's report that of the tree (perf/results/report),
