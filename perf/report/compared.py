@@ -33,7 +33,7 @@ def after_pauses(results, kind, what):
     """A row for each length of the pauses before single operations."""
     rows, random = [], " on average" if kind.startswith("random-") else ""
     for pause in results.values_of(kind, "pause_us"):
-        after = f" after {pause:g} µs{random} of sleep" if pause else ""
+        after = f" after {pause:g} µs of sleep{random}" if pause else ""
         rows += rows_on(results, f"{what}{after}, p50", "µs", kind, lambda on: median_us(on, kind, pause_us=pause))
     return rows
 

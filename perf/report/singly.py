@@ -61,11 +61,11 @@ def trips_table(results, kind, title, told, rank=99):
     )
 
 
-def after(kind, pause):
+def after(kind, pause, of=""):
     """How the column of a pause begins."""
     if not pause:
         return "at once"
-    return f"after {pause:g} µs on average" if kind.startswith("random") else f"after {pause:g} µs"
+    return f"after {pause:g} µs{of}{' on average' if kind.startswith('random') else ''}"
 
 
 def push_table(results):
@@ -99,7 +99,6 @@ def pushes_table(results, kind, title, told):
         rows.append(cells)
     if not rows:
         return None
-    slept = lambda pause: f"{after(kind, pause)} of sleep" if pause else "at once"
     columns = lambda pause: ["p90", "bare wake, p50", "beyond it"] if pause else ["p90"]
     return Table(
         kind,
@@ -114,7 +113,7 @@ def pushes_table(results, kind, title, told):
             text
             for where in places
             for pause in pauses
-            for text in (f"{where}, {slept(pause)}: p50", *columns(pause))
+            for text in (f"{where}, {after(kind, pause, ' of sleep')}: p50", *columns(pause))
         )],
         rows,
     )

@@ -61,7 +61,7 @@ class Singly(unittest.TestCase):
             rows,
             {
                 "push alone after 5000 µs of sleep, p50": "ahead",
-                "push alone after 5000 µs on average of sleep, p50": "behind",
+                "push alone after 5000 µs of sleep on average, p50": "behind",
             },
         )
         (ours, _) = singly.random_push_table(found).rows
