@@ -1,6 +1,8 @@
 """The comparison by default settings, and the columns of near and of far cores."""
 
+from types import SimpleNamespace
 import unittest
+from unittest import mock
 
 from . import compared, fragments, load, tables
 from .made import OURS, content_of, merged, results_of
@@ -41,6 +43,25 @@ class Default(unittest.TestCase):
         for most in (1, 2):
             self.assertEqual([row.what.split(",")[0] for row, _ in compared.brief_rows(found, most)], ["fan", "stencil"])
         self.assertIn("ahead in 2, behind in 1", fragments.readme(found, "x"))
+
+    def test_the_readme_has_every_loss_and_few_wins(self):
+        def row(family, ratio):
+            outcome = "ahead" if ratio > 1 else "behind"
+            pair = SimpleNamespace(ahead=SimpleNamespace(median=ratio), outcome=lambda: outcome)
+            return SimpleNamespace(family=family, pairs={"near": pair})
+
+        for losses, wins in ((2, 8), (7, 3), (9, 3)):
+            rows = [row(f"won {at}", 2 + at) for at in range(11)] + [row("lost", 0.1) for _ in range(losses)]
+            with mock.patch.object(compared, "default_rows", lambda results, rows=rows: rows):
+                found = [row.family for row, _ in compared.brief_rows(None)]
+            self.assertEqual(found, ["lost"] * losses + [f"won {at}" for at in range(wins)])
+
+    def test_the_readme_leaves_a_busy_machine_to_the_other_document(self):
+        found = results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [300, 310, 320])})
+        found.content["kept_disturbed"] = 1
+        said = "1 process had to be kept"
+        self.assertNotIn(said, fragments.readme(found, "x"))
+        self.assertIn(said, fragments.performance(found, "x"))
 
     def test_the_readme_says_so_if_nothing_was_compared(self):
         found = results_of(OURS)
