@@ -111,6 +111,7 @@ fn bytes_go_to_a_gpu_and_back() {
             ok(engine.wait());
             let mut freed = 0;
             ok(seriatim_gpu_trim(gpu, &mut freed));
+            ok(engine.wait());
             ok(seriatim_gpu_memory(gpu, DEVICE, &mut usage));
             assert!(freed >= 2 && (usage.in_use, usage.kept) == (0, 0), "{kind}: {freed} freed, {usage:?}");
             ok(seriatim_gpu_delete(gpu));

@@ -66,8 +66,13 @@ pub struct End<'a> {
     pub(crate) is_on_device: bool,
 }
 
-/// The lease of an array of `length` elements.
-pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: usize) -> Result<Data<Lease>, Error> {
+/// The lease of an array of `length` elements, and whether its memory is late: an operation waits
+/// for it.
+pub(crate) fn lease<T: Plain>(
+    device: &DeviceHandle,
+    kind: MemoryKind,
+    length: usize,
+) -> Result<(Data<Lease>, bool), Error> {
     let core = device.engine().core();
     let Some(bytes) = length.checked_mul(size_of::<T>()) else {
         let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
@@ -75,8 +80,8 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
     };
     let variable = device.engine().new_variable();
     match Lease::new(core, device.context(), kind, bytes, variable) {
-        Ok(lease) if lease.is_late() => wait_for_memory(core, lease, variable),
-        Ok(lease) => Ok(Data::of(variable, lease)),
+        Ok(lease) if lease.is_late() => Ok((wait_for_memory(core, lease, variable)?, true)),
+        Ok(lease) => Ok((Data::of(variable, lease), false)),
         Err(error) => {
             // A stopped engine refuses it: then the variable stays until the engine ends.
             let _ = delete_own_variable(core, variable, |_| ());
@@ -93,8 +98,8 @@ fn wait_for_memory(core: &Arc<Core>, lease: Lease, variable: Variable) -> Result
     let late = data.clone();
     let ask = move |_: &RunContext<'_>, completion: Completion| {
         asker(Box::new(move |memory| {
-            // The array is not borrowed for a change: every operation that changes it comes after
-            // this one.
+            // Nobody has borrowed it to change it: operations that do are behind this one, and the
+            // processor borrows a pinned array when it has come.
             if let Ok(lease) = late.read() {
                 lease.settle(memory);
             }

@@ -88,8 +88,9 @@ impl<T: Plain> DeviceData<T> {
         Ok(array)
     }
 
-    /// Makes a copy of a slice of the processor's, by way of pinned memory, for which
-    /// [`PinnedData::zeros`](crate::gpu::PinnedData::zeros) says what the call may wait for.
+    /// Makes a copy of a slice of the processor's, by way of pinned memory. If that has to be freed
+    /// first, the call does not wait either: the values are kept meanwhile
+    /// ([`PinnedData::from_slice`](crate::gpu::PinnedData::from_slice)).
     ///
     /// # Errors
     /// Those of [`DeviceData::zeros`].
@@ -115,7 +116,7 @@ impl<T: Plain> DeviceData<T> {
     /// An array of what its memory held before. Any bytes are values, but they are those of earlier
     /// arrays: every caller fills it.
     fn taken(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
-        let data = lease::<T>(device, MemoryKind::Device, length)?;
+        let (data, _) = lease::<T>(device, MemoryKind::Device, length)?;
         Ok(DeviceData { data, length, context: device.context(), of: PhantomData })
     }
 

@@ -13,7 +13,16 @@ use crate::device::{Context, Device};
 use crate::engine::gpu::admit;
 use crate::engine::gpu::buffers::MemoryUsage;
 use crate::engine::gpu::devices::Gpu;
+use crate::engine::push::push;
+use crate::engine::request::{Claim, Request};
+use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind};
+use crate::operation::block::FLAG_BEYOND;
+use crate::operation::closure::async_vtable;
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -103,11 +112,15 @@ impl DeviceHandle {
         self.gpu.buffers.usage(kind)
     }
 
-    /// Frees the buffers that are kept for their next owner, as far as the device is done with
-    /// them; returns how many. It frees on the calling thread, and the driver may wait for the
-    /// device meanwhile: for all that is queued there, with CUDA. In a closure that holds its
-    /// worker up. The engine itself frees when there is no room for a new array, and that on a
-    /// thread of its own ([`DeviceData::zeros`](crate::gpu::DeviceData::zeros)).
+    /// Has the buffers freed that are kept for their next owner, as far as the device is done with
+    /// them; returns how many. No new array gets them any more.
+    ///
+    /// The call does not wait: the device's watcher frees them, since the driver may wait for the
+    /// device meanwhile: for all that is queued there, with CUDA. That is an operation, so
+    /// [`wait_for_all`](Engine::wait_for_all) waits until they are freed; until then they count as
+    /// [`kept`](MemoryUsage::kept). An engine that is naive or stopped has no watcher, and frees
+    /// here. Where there is no room for a new array the engine frees by itself
+    /// ([`DeviceData::zeros`](crate::gpu::DeviceData::zeros)).
     ///
     /// ```
     /// # use seriatim::{gpu::{DeviceData, Immediate, MemoryKind}, Context, Engine};
@@ -116,10 +129,40 @@ impl DeviceHandle {
     /// drop(DeviceData::<u8>::zeros(&gpu, 10)?);
     /// engine.wait_for_all()?;
     /// assert_eq!((gpu.memory(MemoryKind::Device).kept, gpu.trim()), (512, 1));
+    /// engine.wait_for_all()?;
+    /// assert_eq!(gpu.memory(MemoryKind::Device).kept, 0);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn trim(&self) -> usize {
-        self.engine.core().gpus.fleet.get().map_or(0, |fleet| self.gpu.trim(fleet))
+        let core = self.engine.core();
+        let Some(fleet) = core.gpus.fleet.get() else { return 0 };
+        if core.settings.kind == Kind::Naive || self.gpu.lost.get().is_some() {
+            return self.gpu.trim(fleet);
+        }
+        let count = self.gpu.leave(fleet);
+        if count > 0 && self.have_freed().is_err() {
+            // The engine has stopped, and the device is done with all that it was given.
+            self.gpu.trim(fleet);
+        }
+        count
+    }
+
+    /// Pushes an operation that ends when the watcher has freed what leaves.
+    fn have_freed(&self) -> Result<(), Error> {
+        let (core, gpu) = (Arc::clone(self.engine.core()), Arc::clone(&self.gpu));
+        let tell = move |_: &RunContext<'_>, completion: Completion| {
+            // The device may have no threads yet. If it gets none, the buffers are left to the next
+            // that frees, at the latest to the engine's end.
+            if admit::admit(&core, gpu.context()).is_ok() {
+                gpu.buffers.tell(Box::new(move || completion.complete()));
+                gpu.wake_watcher();
+            } else {
+                completion.complete();
+            }
+        };
+        let request = Request { property: Property::Async, flags: FLAG_BEYOND, ..Request::named(Name::from("trim")) };
+        let claims: [Claim; 0] = [];
+        push(self.engine.core(), &request, &claims[..], async_vtable(&tell), tell)
     }
 }
 

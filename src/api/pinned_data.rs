@@ -2,9 +2,10 @@
 //!
 //! Programs call it, on any thread. A borrow is checked as one of a `Data` is (`src/api/data.rs`).
 //! Besides, it is refused while a device may still use the array, which is longer than the closure
-//! of a copy lasts: nothing waits (`Lease::is_settled` in `src/engine/gpu/lease.rs`). The thread
-//! that drops the last clone gives the memory back. What it has in common with `DeviceData` is in
-//! `src/api/device_array.rs`, copies in `src/api/copy.rs`.
+//! of a copy lasts: nothing waits (`Lease::is_settled` in `src/engine/gpu/lease.rs`). It is also
+//! refused while the array's memory is still to come: a worker fills the array then, and says so
+//! (`Arrival`). The thread that drops the last clone gives the memory back. What it has in common
+//! with `DeviceData` is in `src/api/device_array.rs`, copies in `src/api/copy.rs`.
 
 use crate::api::data::{Data, Ref, RefMut};
 use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
@@ -13,12 +14,19 @@ use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
+use crate::engine::push::push;
+use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
+use crate::operation::access::Mode;
+use crate::operation::block::FLAG_BEYOND;
+use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
+use crate::operation::name::Name;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 
 /// An array in pinned memory of the processor, and the variable that stands for it.
 ///
@@ -47,20 +55,29 @@ pub struct PinnedData<T> {
     data: Data<Lease>,
     length: usize,
     context: Context,
+    /// Whether the memory has come, for an array that was made without.
+    arrival: Option<Arrival>,
     of: PhantomData<fn(T) -> T>,
 }
+
+/// Empty until late memory is there and filled, or there is none.
+type Arrival = Arc<OnceLock<Result<(), Error>>>;
 
 impl<T: Plain> PinnedData<T> {
     /// Makes an array of zeros, which devices of the handle's back end can copy from and to.
     ///
     /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
-    /// was given back before that the device is done with. If it has none, this call frees what is
-    /// kept, of both kinds, and the driver may wait for the device meanwhile: the array can be
-    /// borrowed when the call returns. In a closure that holds its worker up.
+    /// was given back before that the device is done with. If it has none, what is kept, of both
+    /// kinds, is to be freed first. The call does not wait for that, as for
+    /// [`DeviceData::zeros`](crate::gpu::DeviceData::zeros): operations that use the array are parked
+    /// until it has its memory, and outside of them it can be borrowed after a wait for its variable.
+    /// A worker fills it then, which is a first version of the variable. If there is no memory even
+    /// then, that operation fails, and what is behind it. The naive engine, which has no watcher,
+    /// frees here.
     ///
     /// # Errors
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory); those of
-    /// [`Engine::device`](crate::Engine::device).
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory), if no memory can be freed for it; those of
+    /// [`Engine::device`](crate::Engine::device), and those of a push.
     ///
     /// ```
     /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
@@ -70,17 +87,10 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn zeros(device: &DeviceHandle, length: usize) -> Result<PinnedData<T>, Error> {
-        let data = lease::<T>(device, MemoryKind::Pinned, length)?;
-        let array = PinnedData { data, length, context: device.context(), of: PhantomData };
-        let lease = array.data.write()?;
-        // SAFETY: the memory has so many bytes, and only this call knows it. The device is done
-        // with it, as with every pinned buffer that is used again.
-        unsafe { lease.pinned().raw().cast::<u8>().write_bytes(0, lease.bytes()) };
-        drop(lease);
-        Ok(array)
+        PinnedData::made(device, length, None)
     }
 
-    /// Makes a copy of a slice.
+    /// Makes a copy of a slice. If the memory is late, the values are kept until it has come.
     ///
     /// # Errors
     /// Those of [`PinnedData::zeros`].
@@ -93,9 +103,33 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_slice(device: &DeviceHandle, values: &[T]) -> Result<PinnedData<T>, Error> {
-        let array = PinnedData::zeros(device, values.len())?;
-        array.write()?.copy_from_slice(values);
+        PinnedData::made(device, values.len(), Some(values))
+    }
+
+    /// Makes an array of so many values, or zeros.
+    fn made(device: &DeviceHandle, length: usize, values: Option<&[T]>) -> Result<PinnedData<T>, Error> {
+        let (data, is_late) = lease::<T>(device, MemoryKind::Pinned, length)?;
+        let arrival = is_late.then(Arrival::default);
+        let array = PinnedData { data, length, context: device.context(), arrival, of: PhantomData };
+        match &array.arrival {
+            None => fill(&array.data.write()?, values),
+            Some(arrival) => array.fill_late(device, arrival, values.map(<[T]>::to_vec))?,
+        }
         Ok(array)
+    }
+
+    /// Pushes what fills the array, behind the operation that waits for its memory.
+    fn fill_late(&self, device: &DeviceHandle, arrival: &Arrival, values: Option<Vec<T>>) -> Result<(), Error> {
+        let (data, arrival) = (self.data.clone(), Arc::clone(arrival));
+        let body = move |_: &RunContext<'_>| {
+            let found = data.write().and_then(|lease| lease.memory().map(|_| fill(&lease, values.as_deref())));
+            // After the borrow, so that it is in nobody's way.
+            let _ = arrival.set(found.clone());
+            found
+        };
+        let request = Request { flags: FLAG_BEYOND, ..Request::named(Name::from("fill")) };
+        let claim = Claim { variable: self.variable(), mode: Mode::Write };
+        push(device.engine().core(), &request, &[claim][..], sync_vtable(&body), body)
     }
 
     /// The variable to declare. `&array` itself is accepted as well.
@@ -139,7 +173,9 @@ impl<T: Plain> PinnedData<T> {
     ///
     /// # Errors
     /// Those of [`Data::read`]; [`BorrowConflict`](ErrorKind::BorrowConflict) also while a device
-    /// has still to write them; [`DeviceLost`](ErrorKind::DeviceLost) if it never will.
+    /// has still to write them, and while their memory is still to come;
+    /// [`DeviceLost`](ErrorKind::DeviceLost) if it never will; [`OutOfMemory`](ErrorKind::OutOfMemory)
+    /// if there is none.
     ///
     /// ```
     /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
@@ -149,6 +185,7 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn read(&self) -> Result<PinnedRef<'_, T>, Error> {
+        self.arrived()?;
         let lease = self.data.read()?;
         // After the borrow, which has synchronised with the closures that borrowed before, and so
         // with the tickets that were left for them.
@@ -160,8 +197,9 @@ impl<T: Plain> PinnedData<T> {
     ///
     /// # Errors
     /// Those of [`Data::write`]; [`BorrowConflict`](ErrorKind::BorrowConflict) also while a device
-    /// has still to use them; [`DeviceLost`](ErrorKind::DeviceLost) if it should have written them
-    /// and never will.
+    /// has still to use them, and while their memory is still to come;
+    /// [`DeviceLost`](ErrorKind::DeviceLost) if it should have written them and never will;
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if there is none.
     ///
     /// ```
     /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
@@ -172,10 +210,24 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn write(&self) -> Result<PinnedRefMut<'_, T>, Error> {
+        self.arrived()?;
         let lease = self.data.write()?;
         // After the borrow, as in `read`.
         self.settled(&lease, true)?;
         Ok(PinnedRefMut(lease, self.length, PhantomData))
+    }
+
+    /// Checks that the memory is there. Before a borrow, which could be in the way of what brings it.
+    fn arrived(&self) -> Result<(), Error> {
+        let Some(arrival) = &self.arrival else { return Ok(()) };
+        let late = || {
+            let variable = self.variable();
+            let message = format!(
+                "the memory of {variable:?} is still to come: wait for it before using it outside of operations"
+            );
+            Err(Error::new(ErrorKind::BorrowConflict, message))
+        };
+        arrival.get().cloned().unwrap_or_else(late)
     }
 
     fn settled(&self, lease: &Lease, changes: bool) -> Result<(), Error> {
@@ -231,6 +283,20 @@ impl<T: Plain> PinnedData<T> {
     }
 }
 
+/// Puts values, or zeros, into pinned memory that is there.
+fn fill<T: Plain>(lease: &RefMut<'_, Lease>, values: Option<&[T]>) {
+    let (to, bytes) = (lease.pinned().raw().cast::<u8>(), lease.bytes());
+    match values {
+        // SAFETY: the memory has so many bytes, of which no other borrow knows. The device is done
+        // with it, as with every pinned buffer that is used again.
+        None => unsafe { to.write_bytes(0, bytes) },
+        // SAFETY: as above; the values have no more bytes, and no padding, and lie elsewhere.
+        Some(values) => unsafe {
+            to.copy_from_nonoverlapping(values.as_ptr().cast(), bytes.min(size_of_val(values)));
+        },
+    }
+}
+
 impl<T: Plain> Array<T> for PinnedData<T> {}
 
 impl<T> OfDevice for PinnedData<T> {
@@ -241,7 +307,7 @@ impl<T> OfDevice for PinnedData<T> {
 
 impl<T> Clone for PinnedData<T> {
     fn clone(&self) -> PinnedData<T> {
-        PinnedData { data: self.data.clone(), ..*self }
+        PinnedData { data: self.data.clone(), arrival: self.arrival.clone(), ..*self }
     }
 }
 

@@ -109,10 +109,10 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// If there is no such memory left, or the library refuses it.
     fn allocate(&self, device: usize, kind: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError>;
 
-    /// Gives memory back. It may block until the device has done all that is queued there. So the
-    /// engine calls it on the device's watcher when an array needs the room. Else it does so only
-    /// at its end, and in calls that say so, as
-    /// [`DeviceHandle::trim`](crate::gpu::DeviceHandle::trim).
+    /// Gives memory back. It may block until the device has done what is queued there: the engine
+    /// calls it on the device's watcher. Where there is no watcher, on an engine that is naive or
+    /// stopped, calls free that need the room or [trim](crate::gpu::DeviceHandle::trim), and so does
+    /// the engine's end.
     ///
     /// # Safety
     /// `allocate` of this back end has returned it for this kind, and nobody uses it any more.

@@ -1,5 +1,6 @@
 //! Memory under pressure: what is kept is freed by the watcher of the device, in calls that wait
-//! for the device. Arrays wait for that meanwhile, and no thread does.
+//! for the device. Arrays wait for that meanwhile, also pinned ones, and no thread does. The watcher
+//! frees what is trimmed as well.
 
 use crate::common::{assert_says, eventually, nothing};
 use crate::model::{Model, Release};
@@ -283,19 +284,156 @@ fn a_stop_comes_after_what_waits() {
     assert!(is_zeros(&engine, &gpu, &array));
 }
 
-/// What is a call of the program's own frees on the calling thread: a trim, a pinned array, and all
-/// of the naive engine.
+/// Calls something on a thread of its own, or in an operation; it is to return while the device is
+/// held.
+fn called<T: Send + 'static>(engine: &Engine, in_operation: bool, call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, tells) = mpsc::channel();
+    let call = move || told.send(call()).unwrap();
+    match in_operation {
+        true => engine.op("calls").push(move |_| call()).unwrap(),
+        false => _ = std::thread::spawn(call),
+    }
+    tells.recv_timeout(LIMIT).expect("the call waits for the device")
+}
+
+/// A trim returns while the device is held, also in a closure; a wait for everything waits for what
+/// it frees, which no new array gets.
 #[test]
-fn some_calls_free_themselves() {
+fn a_trim_waits_for_nothing() {
+    for in_operation in [false, true] {
+        let model = Model::new(1, 8, 4);
+        let (engine, gpu) = under_pressure(&model, 0);
+        let release = Release(Arc::clone(&model));
+        leave(&engine, &gpu, &[2048, 1024]);
+        // Another engine has the device work: of this one nothing is under way but the trim.
+        let other = over(&model).build().unwrap();
+        let busy = other.new_variable();
+        model.hold(0, true);
+        queue(&other, busy);
+        let trims = gpu.clone();
+        assert_eq!(called(&engine, in_operation, move || trims.trim()), 2);
+        eventually("the watcher frees", || !model.allocations.freed_by.lock().unwrap().is_empty());
+        let waited = engine.wait_for_all_timeout(Duration::from_millis(20));
+        assert_eq!(waited.unwrap_err().kind(), ErrorKind::TimedOut);
+        let calls = model.allocations.calls.load(SeqCst);
+        let _new = DeviceData::<u8>::zeros(&gpu, 2048).unwrap();
+        assert_eq!(model.allocations.calls.load(SeqCst), calls + 1, "memory that leaves is used again");
+        assert_eq!((gpu.memory(MemoryKind::Device).kept, gpu.trim()), (3072, 0));
+        drop(release);
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        assert_eq!((gpu.memory(MemoryKind::Device).kept, model.allocations.left()), (0, 1));
+        assert!(model.allocations.only_watchers_free());
+    }
+}
+
+/// A pinned array for which memory has to be freed is there at once, and has its values when what
+/// has used its memory is freed.
+#[test]
+fn a_pinned_array_waits_for_its_memory_and_nobody_else_does() {
+    for in_operation in [false, true] {
+        let model = Model::new(1, 10, 4);
+        let (engine, gpu) = under_pressure(&model, 0);
+        let release = Release(Arc::clone(&model));
+        leave(&engine, &gpu, &[2048, 1024]);
+        model.allocations.most.store(3072, SeqCst);
+        let (busy, own) = (engine.new_variable(), gpu.clone());
+        model.hold(0, true);
+        queue(&engine, busy);
+        let made = called(&engine, in_operation, move || {
+            let values = PinnedData::from_slice(&own, &[7u8; 1024]).unwrap();
+            (values, PinnedData::<u8>::zeros(&own, 512).unwrap())
+        });
+        let (values, zeros) = made;
+        for array in [&values, &zeros] {
+            let refused = [array.read().map(|_| ()).unwrap_err(), array.write().map(|_| ()).unwrap_err()];
+            refused.iter().for_each(|error| assert_says(error, ErrorKind::BorrowConflict, &["is still to come"]));
+        }
+        eventually("the watcher frees", || !model.allocations.freed_by.lock().unwrap().is_empty());
+        // Operations have their place behind it, and what they do not concern goes on.
+        let (x, from) = (engine.new_variable(), values.clone());
+        let sum = move |_: &RunContext<'_>| {
+            assert_eq!(from.read()?.iter().map(|value| u32::from(*value)).sum::<u32>(), 7 * 1024);
+            Ok::<(), Error>(())
+        };
+        engine.op("sum").read(&values).push(sum).unwrap();
+        engine.op("processor").writes([x]).push(nothing).unwrap();
+        engine.wait_for_var_timeout(x, LIMIT).unwrap();
+        assert_eq!(gpu.memory(MemoryKind::Pinned).in_use, 1536);
+        drop(release);
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        assert_eq!((&*values.read().unwrap(), &*zeros.read().unwrap()), (&[7; 1024][..], &[0; 512][..]));
+        values.write().unwrap()[0] = 1;
+        assert_eq!((engine.version(values.variable()).unwrap(), values.read().unwrap()[0]), (1, 1));
+        assert!(model.allocations.only_watchers_free());
+        assert_eq!(model.world().races, [""; 0]);
+    }
+}
+
+/// Kept pinned memory goes to no array that comes later than one that waits.
+#[test]
+fn pinned_arrays_wait_in_their_order() {
+    let model = Model::new(1, 11, 4);
+    let (engine, gpu) = under_pressure(&model, 0);
+    let release = Release(Arc::clone(&model));
+    leave(&engine, &gpu, &[4096]);
+    drop(PinnedData::<u8>::zeros(&gpu, 512).unwrap());
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    model.allocations.most.store(5120, SeqCst);
+    let busy = engine.new_variable();
+    model.hold(0, true);
+    queue(&engine, busy);
+    let first = PinnedData::from_slice(&gpu, &[1u8; 4096]).unwrap();
+    let second = PinnedData::from_slice(&gpu, &[2u8; 512]).unwrap();
+    assert_says(&second.read().map(|_| ()).unwrap_err(), ErrorKind::BorrowConflict, &["is still to come"]);
+    drop(release);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!((first.read().unwrap()[4095], second.read().unwrap()[511]), (1, 2));
+    assert!(model.allocations.only_watchers_free());
+}
+
+#[test]
+fn pinned_memory_that_never_comes_is_a_failure_of_what_fills_it() {
+    let model = Model::new(1, 12, 4);
+    let (engine, gpu) = under_pressure(&model, 0);
+    leave(&engine, &gpu, &[2048]);
+    model.allocations.most.store(4096, SeqCst);
+    let array = PinnedData::<u8>::zeros(&gpu, 8192).unwrap();
+    let error = engine.wait_for_var_timeout(array.variable(), LIMIT).unwrap_err();
+    let said = ["operation 'fill' failed", "no pinned memory", "8192 bytes on gpu(0)", "the model has no more memory"];
+    assert_says(&error, ErrorKind::OutOfMemory, &said);
+    let later = [array.read().map(|_| ()).unwrap_err(), array.write().map(|_| ()).unwrap_err()];
+    later.iter().for_each(|error| assert_says(error, ErrorKind::OutOfMemory, &["the model has no more memory"]));
+    drop(array);
+    eventually("nothing is left", || gpu.memory(MemoryKind::Pinned).in_use == 0);
+    // With nothing that could be freed the error comes at once.
+    let refused = PinnedData::<u8>::zeros(&gpu, 8192).unwrap_err();
+    assert_says(&refused, ErrorKind::OutOfMemory, &["the model has no more memory"]);
+}
+
+#[test]
+fn a_lost_device_lets_no_pinned_array_wait() {
+    let model = Model::new(1, 13, 4);
+    let (engine, gpu) = under_pressure(&model, 0);
+    let _release = Release(Arc::clone(&model));
+    leave_owed(&engine, &gpu, &model, &[4096]);
+    model.allocations.most.store(4096, SeqCst);
+    let array = PinnedData::<u8>::zeros(&gpu, 2048).unwrap();
+    assert!(engine.wait_for_var_timeout(array.variable(), Duration::from_millis(20)).is_err());
+    model.world().lost[0] = true;
+    let error = engine.wait_for_var_timeout(array.variable(), LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::DeviceLost, &["gpu(0) is lost"]);
+    assert_says(&array.read().map(|_| ()).unwrap_err(), ErrorKind::DeviceLost, &["gpu(0) is lost"]);
+}
+
+/// Where there is no watcher the calls free: on an engine that has stopped, and on the naive one.
+#[test]
+fn without_a_watcher_the_caller_frees() {
     let model = Model::new(1, 8, 4);
     let (engine, gpu) = under_pressure(&model, 0);
     leave(&engine, &gpu, &[2048]);
-    assert_eq!((gpu.trim(), model.allocations.only_watchers_free()), (1, false));
-    leave(&engine, &gpu, &[2048]);
-    model.allocations.most.store(2048, SeqCst);
-    model.allocations.freed_by.lock().unwrap().clear();
-    let pinned = PinnedData::<u8>::zeros(&gpu, 1024).unwrap();
-    assert_eq!((pinned.read().unwrap()[1023], model.allocations.only_watchers_free()), (0, false));
+    engine.stop().unwrap();
+    assert_eq!((gpu.trim(), gpu.memory(MemoryKind::Device).kept), (1, 0));
+    assert!(!model.allocations.only_watchers_free());
 
     let model = Model::new(1, 9, 4);
     let engine = over(&model).kind(Kind::Naive).gpu_memory(2048).build().unwrap();
@@ -304,4 +442,9 @@ fn some_calls_free_themselves() {
     let array = DeviceData::<u8>::zeros(&gpu, 1024).unwrap();
     assert!(is_zeros(&engine, &gpu, &array));
     assert_eq!(gpu.memory(MemoryKind::Device).kept, 0);
+    // A pinned array is there when the call returns.
+    model.allocations.most.store(2048, SeqCst);
+    drop(array);
+    let pinned = PinnedData::from_slice(&gpu, &[3u8; 1024]).unwrap();
+    assert_eq!(*pinned.read().unwrap(), [3; 1024]);
 }

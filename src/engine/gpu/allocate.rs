@@ -1,10 +1,11 @@
 //! Allocates on a device and frees there: takes kept buffers, and asks the driver for new ones.
 //!
 //! The driver may block, until the device is done with what it has to do, mostly where it frees. So
-//! an array of a device whose memory has to be freed first waits in the queue of `buffers.rs`, and
-//! the device's watcher frees and allocates for it ([`Gpu::serve`]). No thread waits for the
-//! watcher. The calling thread itself asks the driver in three cases: there is room without that;
-//! the memory is pinned, which the processor uses at once; and on the naive engine.
+//! an array for which memory has to be freed first waits in the queue of `buffers.rs`, and the
+//! device's watcher frees and allocates for it ([`Gpu::serve`]). It also frees what a program trims.
+//! No thread waits for the watcher. The calling thread itself asks the driver for memory if there is
+//! room without that. It frees only where there is no watcher: on an engine that is naive, or
+//! stopped.
 //!
 //! Used by `lease.rs`, by `watch.rs` (`serve`), by `src/api/device_handle.rs` (`trim`), by
 //! `devices.rs` when a device is dropped, and in parts by `entered.rs`, `foreign.rs` and
@@ -69,7 +70,7 @@ impl Gpu {
         }
         let allocated = self.allocate(fleet, kind, class).map(Taken::Now).or_else(|refusal| match may_wait {
             _ if refusal.is_lost() => Err(refusal),
-            true => self.buffers.promise(size).then_some(Taken::Later(class)).ok_or(refusal),
+            true => self.buffers.promise(kind, size).then_some(Taken::Later(class)).ok_or(refusal),
             false if self.trim(fleet) > 0 => self.allocate(fleet, kind, class).map(Taken::Now),
             false => Err(refusal),
         });
@@ -89,19 +90,25 @@ impl Gpu {
         Ok(Buffer { memory, kind, class, owed: Owed::nothing(fleet.rows.timelines) })
     }
 
-    /// Gives memory to the arrays that wait for some, in their order, and frees what is kept as far
-    /// as it is needed and the device is done with it. Says whether the wait of any is over. The
-    /// driver may wait for the device meanwhile. An error says that the device is lost. For the
-    /// watcher.
+    /// Frees what was trimmed. Gives memory to the arrays that wait for some, in their order, and
+    /// frees what is kept as far as it is needed and the device is done with it. Says whether the
+    /// wait of any is over. The driver may wait for the device meanwhile. An error says that the
+    /// device is lost. For the watcher.
     pub fn serve(&self, fleet: &Fleet) -> Result<bool, DriverError> {
-        let mut any = false;
+        if !self.buffers.is_any_waiting() {
+            return Ok(false);
+        }
+        let (leaving, trimmed) = self.buffers.take_leaving();
+        self.free(leaving);
+        let mut any = !trimmed.is_empty();
+        trimmed.into_iter().for_each(|trimmed| trimmed());
         while self.buffers.is_any_waiting() {
             let lost = self.lost.get().map(|failure| failure.error.clone());
             let memory = match self.buffers.first(|owed| owes(owed, fleet)) {
                 First::Nobody => break,
                 First::Kept(buffer) => Ok(buffer),
                 _ if lost.is_some() => Err(lost),
-                First::HasRoom(class, freed) => match self.allocate(fleet, MemoryKind::Device, class) {
+                First::HasRoom(kind, class, freed) => match self.allocate(fleet, kind, class) {
                     Ok(buffer) => Ok(buffer),
                     Err(refusal) if refusal.is_lost() => return Err(refusal),
                     Err(refusal) => {
@@ -116,13 +123,21 @@ impl Gpu {
             let Some(first) = self.buffers.end_first(memory.is_ok()) else { break };
             (first.give)(memory.map_err(|lost| {
                 lost.unwrap_or_else(|| match &first.refused {
-                    Some((_, refusal)) => self.out_of_memory(MemoryKind::Device, first.bytes, &refusal.to_string()),
-                    None => self.beyond_limit(MemoryKind::Device, first.bytes),
+                    Some((_, refusal)) => self.out_of_memory(first.kind, first.bytes, &refusal.to_string()),
+                    None => self.beyond_limit(first.kind, first.bytes),
                 })
             }));
             any = true;
         }
         Ok(any)
+    }
+
+    /// Has the watcher free the kept buffers that the device is done with; returns how many. The
+    /// caller tells it afterwards ([`Buffers::tell`]).
+    ///
+    /// [`Buffers::tell`]: crate::engine::gpu::buffers::Buffers::tell
+    pub fn leave(&self, fleet: &Fleet) -> usize {
+        self.buffers.leave(|owed| owes(owed, fleet))
     }
 
     /// Frees the kept buffers that the device is done with; returns how many. The driver may wait

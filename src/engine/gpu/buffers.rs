@@ -7,15 +7,16 @@
 //!
 //! An array that has room once kept buffers are freed gets a *promise*: its bytes count as in use
 //! from then on. It waits in a queue, and the watcher of the device frees buffers and gives it
-//! memory (`allocate.rs`). While there are promises, later arrays wait behind them. So no other
-//! array takes a kept buffer, and the first of the queue waits only for work that the device has
-//! been given already.
+//! memory (`allocate.rs`). While there are promises, arrays of the same kind that come later wait
+//! behind: so what is kept is not taken by others, and the first of the queue waits only for what
+//! the device has been given already. What a program trims *leaves*: it goes to no other array, and
+//! the watcher frees it.
 //!
 //! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back or asked for, on any
 //! thread. `admit.rs` makes the lists, `devices.rs` has them, `watch.rs` asks whether an array
-//! waits, and `src/api/device_handle.rs` tells what is in them. They are behind a lock, which a
-//! thread holds for a few steps; one that forks keeps it until the fork is over (`engine/fork.rs`).
-//! A [`Buffer`] that has an owner is in no list, but in its `Lease` (`lease.rs`).
+//! waits, and `src/api/device_handle.rs` tells what is in them and trims them. They are behind
+//! a lock, which a thread holds for a few steps; one that forks keeps it until the fork is over
+//! (`engine/fork.rs`). A [`Buffer`] that has an owner is in no list, but in its `Lease` (`lease.rs`).
 
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawMemory};
@@ -93,6 +94,8 @@ pub struct Buffers {
     lists: Lock<Lists>,
     /// How many arrays wait for memory.
     waiting: AtomicUsize,
+    /// How many calls have trimmed since the watcher has freed what leaves.
+    trims: AtomicUsize,
 }
 
 /// The buffers that have no owner, and the arrays that have no buffer.
@@ -100,10 +103,14 @@ pub struct Lists {
     /// By kind and class, the oldest first.
     kept: [Vec<VecDeque<Buffer>>; KINDS],
     usage: [MemoryUsage; KINDS],
-    /// How much of what is in use on the device is promised, and not allocated.
-    promised: usize,
-    /// The arrays that wait for memory of the device, the oldest first. Each has a promise.
+    /// How much of what is in use is promised, and not allocated.
+    promised: [usize; KINDS],
+    /// The arrays that wait for memory, the oldest first. Each has a promise.
     waiting: VecDeque<Waiting>,
+    /// What no array gets any more, and the watcher frees. It counts as kept.
+    leaving: Vec<Buffer>,
+    /// What to call when that is done.
+    trimmed: Vec<Trimmed>,
     /// How often something was freed.
     freed: u64,
 }
@@ -111,8 +118,12 @@ pub struct Lists {
 /// Gives an array its memory, or says why there is none. Called once, without the lock.
 pub type Give = Box<dyn FnOnce(Result<Buffer, Error>) + Send>;
 
-/// An array that waits for memory of the device.
+/// Hears that what was to leave is freed. Called once, without the lock.
+pub type Trimmed = Box<dyn FnOnce() + Send>;
+
+/// An array that waits for memory.
 pub struct Waiting {
+    pub kind: MemoryKind,
     pub class: usize,
     /// How many bytes were asked for.
     pub bytes: usize,
@@ -138,8 +149,8 @@ pub enum First {
     Nobody,
     /// It gets a buffer that was kept.
     Kept(Buffer),
-    /// There is room for a buffer of this class. So often something has been freed.
-    HasRoom(usize, u64),
+    /// There is room for a buffer of this kind and class. So often something has been freed.
+    HasRoom(MemoryKind, usize, u64),
     /// Something kept has to be freed first.
     Waits,
     /// The driver has no more memory, and nothing is left that could be freed.
@@ -149,9 +160,16 @@ pub enum First {
 impl Buffers {
     pub fn new(limit: usize) -> Buffers {
         let kept = || (0..CLASSES).map(|_| VecDeque::new()).collect();
-        let (kept, usage, waiting) = ([kept(), kept()], Default::default(), VecDeque::new());
-        let lists = Lock::new(Lists { kept, usage, promised: 0, waiting, freed: 0 });
-        Buffers { limit, lists, waiting: AtomicUsize::new(0) }
+        let lists = Lists {
+            kept: [kept(), kept()],
+            usage: Default::default(),
+            promised: Default::default(),
+            waiting: VecDeque::new(),
+            leaving: Vec::new(),
+            trimmed: Vec::new(),
+            freed: 0,
+        };
+        Buffers { limit, lists: Lock::new(lists), waiting: AtomicUsize::new(0), trims: AtomicUsize::new(0) }
     }
 
     /// The lists, locked. Also called for a fork.
@@ -168,10 +186,11 @@ impl Buffers {
         self.lists().usage[kind as usize]
     }
 
-    /// Takes the oldest kept buffer of a class, if it can be used again and no array waits.
+    /// Takes the oldest kept buffer of a class, if it can be used again and no array of the kind
+    /// waits.
     pub fn reuse(&self, kind: MemoryKind, class: usize, owes: impl Fn(&Owed) -> Owes) -> Option<Buffer> {
         let mut lists = self.lists();
-        if kind == MemoryKind::Device && lists.promised > 0 {
+        if lists.promised[kind as usize] > 0 {
             return None;
         }
         let buffer = lists.take_oldest(kind, class, owes)?;
@@ -184,14 +203,14 @@ impl Buffers {
     pub fn reserve(&self, kind: MemoryKind, bytes: usize, may_wait: bool) -> Reserved {
         let mut lists = self.lists();
         let Lists { usage, promised, .. } = &mut *lists;
-        let usage = &mut usage[kind as usize];
+        let (usage, promised) = (&mut usage[kind as usize], &mut promised[kind as usize]);
         let in_use = usage.in_use.saturating_add(bytes);
-        let room = match kind {
-            MemoryKind::Pinned => Reserved::Now,
-            MemoryKind::Device if in_use > self.limit => Reserved::No,
-            MemoryKind::Device if *promised == 0 && in_use.saturating_add(usage.kept) <= self.limit => Reserved::Now,
-            MemoryKind::Device if may_wait => Reserved::Later,
-            MemoryKind::Device => Reserved::No,
+        // The limit is one of the device's memory.
+        let limit = if kind == MemoryKind::Device { self.limit } else { usize::MAX };
+        let room = match *promised == 0 && in_use.saturating_add(usage.kept) <= limit {
+            true => Reserved::Now,
+            false if may_wait && in_use <= limit => Reserved::Later,
+            false => Reserved::No,
         };
         if room != Reserved::No {
             usage.begin(bytes);
@@ -209,46 +228,75 @@ impl Buffers {
 
     /// Promises memory that `reserve` has counted, and the driver has refused: if something is left
     /// that can be freed.
-    pub fn promise(&self, bytes: usize) -> bool {
+    pub fn promise(&self, kind: MemoryKind, bytes: usize) -> bool {
         let mut lists = self.lists();
-        let is_promised = lists.promised > 0 || lists.is_any_kept();
+        let is_promised = lists.promised[kind as usize] > 0 || lists.is_any_kept();
         if is_promised {
-            lists.promised += bytes;
+            lists.promised[kind as usize] += bytes;
         }
         is_promised
     }
 
     /// Takes a promise back. The array does not wait.
-    pub fn break_promise(&self, class: usize) {
-        self.lists().break_promise(class);
+    pub fn break_promise(&self, kind: MemoryKind, class: usize) {
+        self.lists().break_promise(kind, class);
     }
 
     /// Has an array with a promise wait for its memory. The watcher is woken afterwards.
-    pub fn wait(&self, class: usize, bytes: usize, give: Give) {
-        self.lists().waiting.push_back(Waiting { class, bytes, give, refused: None });
+    pub fn wait(&self, kind: MemoryKind, class: usize, bytes: usize, give: Give) {
+        self.lists().waiting.push_back(Waiting { kind, class, bytes, give, refused: None });
         // Relaxed: the lock passes on what is in the queue. A watcher that does not see the number
         // is woken.
         self.waiting.fetch_add(1, Relaxed);
     }
 
-    /// Whether an array waits for memory. For the watcher, which is woken after each one.
+    /// Whether an array waits for memory, or something is to be freed. For the watcher, which is
+    /// woken after each one.
     pub fn is_any_waiting(&self) -> bool {
-        self.waiting.load(Relaxed) > 0
+        self.waiting.load(Relaxed) > 0 || self.trims.load(Relaxed) > 0
+    }
+
+    /// Has the kept buffers leave that owe nothing; returns how many. Then [`Buffers::tell`], or
+    /// [`Buffers::take_kept`] takes them as well.
+    pub fn leave(&self, owes: impl Fn(&Owed) -> Owes) -> usize {
+        let mut lists = self.lists();
+        let taken = lists.take_kept(owes);
+        let count = taken.len();
+        lists.leaving.extend(taken);
+        count
+    }
+
+    /// Has the watcher free what leaves, and call `trimmed` then. It is woken afterwards.
+    pub fn tell(&self, trimmed: Trimmed) {
+        let mut lists = self.lists();
+        lists.trimmed.push(trimmed);
+        // Relaxed: as in `wait`. Under the lock, so that it is not counted down before.
+        self.trims.fetch_add(1, Relaxed);
+    }
+
+    /// Takes what leaves, and what to call when it is freed. For the watcher.
+    pub fn take_leaving(&self) -> (Vec<Buffer>, Vec<Trimmed>) {
+        let mut lists = self.lists();
+        let trimmed = std::mem::take(&mut lists.trimmed);
+        self.trims.fetch_sub(trimmed.len(), Relaxed);
+        (std::mem::take(&mut lists.leaving), trimmed)
     }
 
     /// What is to be done for the array that has waited longest. For the watcher, as what follows.
     pub fn first(&self, owes: impl Fn(&Owed) -> Owes) -> First {
         let mut lists = self.lists();
-        let Some(Waiting { class, refused, .. }) = lists.waiting.front() else { return First::Nobody };
-        let (class, freed) = (*class, lists.freed);
+        let Some(Waiting { kind, class, refused, .. }) = lists.waiting.front() else { return First::Nobody };
+        let (kind, class, freed) = (*kind, *class, lists.freed);
         let is_refused = refused.as_ref().is_some_and(|(at, _)| *at == freed);
-        if let Some(buffer) = lists.take_oldest(MemoryKind::Device, class, owes) {
+        if let Some(buffer) = lists.take_oldest(kind, class, owes) {
             return First::Kept(buffer);
         }
-        let usage = lists.usage[MemoryKind::Device as usize];
-        let allocated = usage.in_use - lists.promised + usage.kept;
-        match !is_refused && allocated.saturating_add(bytes_of(class)) <= self.limit {
-            true => First::HasRoom(class, freed),
+        let usage = lists.usage[kind as usize];
+        let allocated = usage.in_use - lists.promised[kind as usize] + usage.kept;
+        let has_room = kind == MemoryKind::Pinned || allocated.saturating_add(bytes_of(class)) <= self.limit;
+        match !is_refused && has_room {
+            true => First::HasRoom(kind, class, freed),
+            // Also what leaves and is not freed yet.
             false if lists.is_any_kept() => First::Waits,
             false => First::Over,
         }
@@ -267,8 +315,8 @@ impl Buffers {
         let mut lists = self.lists();
         let first = lists.waiting.pop_front()?;
         match has_memory {
-            true => lists.promised -= bytes_of(first.class),
-            false => lists.break_promise(first.class),
+            true => lists.promised[first.kind as usize] -= bytes_of(first.class),
+            false => lists.break_promise(first.kind, first.class),
         }
         self.waiting.fetch_sub(1, Relaxed);
         Some(first)
@@ -283,23 +331,12 @@ impl Buffers {
         lists.kept[kind][buffer.class].push_back(buffer);
     }
 
-    /// Takes all kept buffers that owe nothing. They count as kept until [`Buffers::freed`]. Those
-    /// that a lost device has used are left alone for good.
+    /// Takes what leaves, and all kept buffers that owe nothing. They count as kept until
+    /// [`Buffers::freed`]. Those that a lost device has used are left alone for good.
     pub fn take_kept(&self, owes: impl Fn(&Owed) -> Owes) -> Vec<Buffer> {
         let mut lists = self.lists();
-        let Lists { kept, usage, .. } = &mut *lists;
-        let mut taken = Vec::new();
-        for (kept, usage) in kept.iter_mut().zip(usage) {
-            for list in kept.iter_mut().filter(|list| !list.is_empty()) {
-                for buffer in std::mem::take(list) {
-                    match owes(&buffer.owed) {
-                        Owes::Nothing => taken.push(buffer),
-                        Owes::Work => list.push_back(buffer),
-                        Owes::Lost => usage.kept -= bytes_of(buffer.class),
-                    }
-                }
-            }
-        }
+        let mut taken = std::mem::take(&mut lists.leaving);
+        taken.extend(lists.take_kept(owes));
         taken
     }
 
@@ -331,13 +368,29 @@ impl Lists {
         }
     }
 
+    fn take_kept(&mut self, owes: impl Fn(&Owed) -> Owes) -> Vec<Buffer> {
+        let mut taken = Vec::new();
+        for (kept, usage) in self.kept.iter_mut().zip(&mut self.usage) {
+            for list in kept.iter_mut().filter(|list| !list.is_empty()) {
+                for buffer in std::mem::take(list) {
+                    match owes(&buffer.owed) {
+                        Owes::Nothing => taken.push(buffer),
+                        Owes::Work => list.push_back(buffer),
+                        Owes::Lost => usage.kept -= bytes_of(buffer.class),
+                    }
+                }
+            }
+        }
+        taken
+    }
+
     fn is_any_kept(&self) -> bool {
         self.usage.iter().any(|usage| usage.kept > 0)
     }
 
-    fn break_promise(&mut self, class: usize) {
-        self.usage[MemoryKind::Device as usize].in_use -= bytes_of(class);
-        self.promised -= bytes_of(class);
+    fn break_promise(&mut self, kind: MemoryKind, class: usize) {
+        self.usage[kind as usize].in_use -= bytes_of(class);
+        self.promised[kind as usize] -= bytes_of(class);
     }
 }
 

@@ -41,6 +41,7 @@ pub struct Lease {
     gpu: Arc<Gpu>,
     /// The buffer, or why there is none. While it is empty, a buffer is promised.
     buffer: OnceLock<Result<Buffer, Error>>,
+    kind: MemoryKind,
     /// The class of the buffer.
     class: usize,
     /// How many bytes of it are used.
@@ -49,8 +50,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Takes a buffer of a device for a variable that no other thread knows. Memory of the device
-    /// may be late: then the caller pushes an operation that asks for it ([`Lease::asker`]).
+    /// Takes a buffer of a device for a variable that no other thread knows. The memory may be
+    /// late: then the caller pushes an operation that asks for it ([`Lease::asker`]).
     pub fn new(
         core: &Arc<Core>,
         context: Context,
@@ -59,15 +60,15 @@ impl Lease {
         variable: Variable,
     ) -> Result<Lease, Error> {
         let gpu = admit::find(core, context)?;
-        // The processor may use pinned memory at once, and the naive engine has no watcher.
-        let may_wait = kind == MemoryKind::Device && core.settings.kind != Kind::Naive;
+        // The naive engine has no watcher.
+        let may_wait = core.settings.kind != Kind::Naive;
         let taken = gpu.take_buffer(core, fleet(core), kind, bytes, may_wait)?;
         let class = match &taken {
             Taken::Now(buffer) => buffer.class,
             Taken::Later(class) => *class,
         };
         let (core, gpu) = (Arc::clone(core), Arc::clone(gpu));
-        let lease = Lease { core, gpu, buffer: OnceLock::new(), class, bytes, variable };
+        let lease = Lease { core, gpu, buffer: OnceLock::new(), kind, class, bytes, variable };
         if let Taken::Now(buffer) = taken {
             lease.settle(Ok(buffer));
         }
@@ -92,15 +93,16 @@ impl Lease {
     /// What asks the watcher for the memory, if that is late. The first operation of the variable
     /// calls it, and ends when `give` is called.
     pub fn asker(&self) -> impl FnOnce(Give) + Send + 'static {
-        let (core, gpu, class, bytes) = (Arc::clone(&self.core), Arc::clone(&self.gpu), self.class, self.bytes);
+        let (core, gpu) = (Arc::clone(&self.core), Arc::clone(&self.gpu));
+        let (kind, class, bytes) = (self.kind, self.class, self.bytes);
         // The device may have no threads yet. No stop ends them: the operation is in flight.
         move |give| match admit::admit(&core, gpu.context()) {
             Ok(()) => {
-                gpu.buffers.wait(class, bytes, give);
+                gpu.buffers.wait(kind, class, bytes, give);
                 gpu.wake_watcher();
             }
             Err(error) => {
-                gpu.buffers.break_promise(class);
+                gpu.buffers.break_promise(kind, class);
                 give(Err(error));
             }
         }
@@ -133,9 +135,9 @@ impl Lease {
         }
     }
 
-    /// The memory, if it is pinned, which is never late.
+    /// The memory, if it is pinned, and there.
     pub fn pinned(&self) -> RawMemory {
-        self.memory().expect("pinned memory is there from the beginning")
+        self.memory().expect("what borrows pinned memory has seen that it is there")
     }
 
     /// Whether the processor may read the buffer now, or also change it: the device has come to the
@@ -209,7 +211,7 @@ impl Drop for Lease {
             // Its promise is broken.
             Some(Err(_)) => {}
             // It was not asked for: the engine has taken no operation that waits for it.
-            None => self.gpu.buffers.break_promise(self.class),
+            None => self.gpu.buffers.break_promise(self.kind, self.class),
         }
         let delete = |_: &RunContext<'_>| {};
         let request = Request {

@@ -1,9 +1,10 @@
 //! The watcher of a device: the one thread that asks how far the device has come.
 //!
-//! It hands out parked operations when the device has come there, and gives room on the streams to
-//! those that wait for some. It ends asynchronous operations whose streams have come to their
-//! marks, and counts finished ones as completed. It also frees kept memory for arrays that wait for
-//! room (`allocate.rs`): the only calls in which the driver may have it wait for the device.
+//! It hands out what was parked when the device has come there, gives room on the streams to the
+//! operations that wait for some, ends the asynchronous ones whose streams have come to their
+//! marks, and counts what is done as completed. It also frees kept memory, for arrays that wait for
+//! room and where a program trims (`allocate.rs`): the only calls in which the driver may have it
+//! wait for the device.
 //!
 //! It calls no closures of the program, but may be the last to let go of a graph, and drop those.
 //! Only it takes parked operations, so none needs a second look. An operation is parked by a push
@@ -288,7 +289,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Finds memory for the arrays that wait for some; says whether any of them waits no more.
+    /// Frees what was trimmed, and finds memory for the arrays that wait for some; says whether
+    /// anything of that is done.
     fn find_memory(&mut self) -> bool {
         let fleet = self.core.gpus.fleet.get().expect("there is a device");
         self.gpu.serve(fleet).unwrap_or_else(|refusal| {
