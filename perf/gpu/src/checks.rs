@@ -1,6 +1,10 @@
 //! What must hold on a device, one thing a check. A check that loses the device runs in a process
 //! of its own.
 
+mod foreign;
+mod graphs;
+mod profiles;
+
 use crate::device::Device;
 use crate::mix::{mixed, Mixture};
 use seriatim::gpu::{DeviceData, PinnedData, RawMemory};
@@ -16,14 +20,21 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Check = fn(&Device) -> Result<String, String>;
 
 /// Those that leave the device as it is.
-pub const CHECKS: [(&str, Check); 6] = [
+pub const CHECKS: [(&str, Check); 10] = [
     ("values go to the device, across it and back", there_and_back),
     ("a pinned array is borrowed until the device is done with it", borrowed_until_done),
     ("memory beyond the limit is refused", limited),
     ("a device that is not there is refused", absent),
     ("a closure that fails marks what it writes", failed),
     ("two engines use the device at once", two_engines),
+    ("graphs are replayed in order, one by one and as graphs of the driver", graphs::replayed),
+    ("an adopted stream takes turns with the engine's", foreign::adopted),
+    ("an operation ends when a stream has come there", foreign::ends_after),
+    ("a profile has the device's times", profiles::profiled),
 ];
+
+/// Those whose order rests on marks and waits: a driver that forgets some has to be found.
+pub const ORDERED: [Check; 3] = [graphs::replayed, foreign::adopted, foreign::ends_after];
 
 fn say(error: Error) -> String {
     error.to_string()

@@ -50,6 +50,7 @@ table! {
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void,
     );
     stream: "cuStreamCreateWithPriority" (*mut Handle, c_uint, c_int);
+    drop_stream: "cuStreamDestroy_v2" (Handle);
     synchronize: "cuStreamSynchronize" (Handle);
     stream_query: "cuStreamQuery" (Handle);
     wait: "cuStreamWaitEvent" (Handle, Handle, c_uint);
@@ -100,6 +101,11 @@ pub struct Event(Handle);
 pub struct Graph(Handle);
 
 impl Stream {
+    /// One of the engine's, for bare calls.
+    pub fn of(raw: RawStream) -> Stream {
+        Stream(raw.raw())
+    }
+
     /// For what takes the engine's streams.
     pub fn raw(self) -> RawStream {
         RawStream::new(self.0)
@@ -229,6 +235,15 @@ impl Driver {
         // SAFETY: as above.
         let code = unsafe { (self.symbols.stream)(&mut stream, NON_BLOCKING, 0) };
         checked("cuStreamCreateWithPriority", code).map(|()| Stream(stream))
+    }
+
+    /// Gives a stream back.
+    ///
+    /// # Safety
+    /// [`Driver::stream`] has returned it, it is done, and nobody uses it any more.
+    pub unsafe fn drop_stream(&self, stream: Stream) -> Result<(), String> {
+        // SAFETY: by the contract.
+        checked("cuStreamDestroy", unsafe { (self.symbols.drop_stream)(stream.0) })
     }
 
     pub fn event(&self) -> Result<Event, String> {

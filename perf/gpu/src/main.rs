@@ -1,6 +1,6 @@
 //! Runs on a machine with a GPU, or over the stand-in for its driver: `scripts/gpu.sh` calls it.
 
-use seriatim_gpu_bench::checks::{self, CHECKS};
+use seriatim_gpu_bench::checks::{self, CHECKS, ORDERED};
 use seriatim_gpu_bench::device::{Device, Which};
 use seriatim_gpu_bench::lab::Lab;
 use seriatim_gpu_bench::programs;
@@ -20,7 +20,8 @@ Usage: seriatim-gpu-bench PART [OPTIONS]
   checks             what must hold on a device
   lost               a kernel that loses the device
   programs           random programs against a sequential run
-  teeth              the stand-in forgets waits: random programs must find it
+  teeth              the stand-in forgets waits, or says too early that something is done: random
+                     programs and checks must find it
   table              the measurements; needs --output
   all                each of these, in processes of their own; needs --output
 
@@ -119,15 +120,28 @@ fn all_checks(device: &Device) -> Result<String, String> {
 /// Random programs over a driver that forgets waits of streams for events.
 fn teeth() -> Result<String, String> {
     let (mut faulty, mut found) = (0, 0);
-    for seed in 1..=30 {
+    for seed in (1..=40).filter(|seed| !programs::is_naive(*seed)) {
         let device = Device::open(Which::Standin)?;
         standin::swallow_waits(5);
         let outcome = programs::program(&device, seed, 300);
         faulty += usize::from(standin::planted() > 0);
         found += usize::from(outcome.is_err() || !standin::reports().is_empty());
     }
-    match faulty >= 15 && found * 4 >= faulty * 3 {
-        true => Ok(format!("{found} of {faulty} programs without some waits are found")),
+    // Each of the checks of order is found out by one of two faults, or by both.
+    for (at, check) in ORDERED.into_iter().enumerate() {
+        let plants: [fn(u64); 2] = [standin::swallow_waits, standin::hurry];
+        let is_found = plants.into_iter().map(|plant| {
+            let device = Device::open(Which::Standin)?;
+            plant(1);
+            Ok(check(&device).is_err() || !standin::reports().is_empty())
+        });
+        let is_found = is_found.collect::<Result<Vec<bool>, String>>()?;
+        if !is_found.contains(&true) {
+            return Err(format!("check {at} of order holds over a driver that keeps none"));
+        }
+    }
+    match faulty >= 20 && found * 10 >= faulty * 9 {
+        true => Ok(format!("{found} of {faulty} programs without some waits are found, and {} checks", ORDERED.len())),
         false => Err(format!("only {found} of {faulty} programs without some waits are found")),
     }
 }

@@ -1,16 +1,24 @@
 //! Random programs against a sequential run: kernels, copies, operations of the processor, arrays
-//! that come and go, waits.
+//! that come and go, waits; graphs that are captured and replayed, also as graphs of the driver;
+//! kernels on a stream that is not the engine's, adopted or one that operations end after. Some
+//! programs are profiled.
+
+mod replays;
 
 use crate::device::Device;
+use crate::driver::{Driver, Stream};
 use crate::mix::{mixed, Mixture};
-use seriatim::gpu::{DeviceData, DeviceHandle, PinnedData, RawMemory};
-use seriatim::{Context, Engine, Error, Kind, Property, RunContext};
+use seriatim::gpu::{AdoptedStream, DeviceData, DeviceHandle, PinnedData, RawMemory};
+use seriatim::{Completion, Context, Engine, Error, Kind, Property, RunContext, Variable};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// No wait takes so long.
 const LIMIT: Duration = Duration::from_secs(60);
 const ARRAYS: usize = 8;
+/// The first arrays are of memory of the program's own, which streams that are not the engine's can
+/// use. They stay.
+const OWN: usize = 2;
 /// Of one size class, so that memory goes from array to array.
 const LENGTH: usize = 500;
 
@@ -18,6 +26,7 @@ const LENGTH: usize = 500;
 enum Array {
     Device(DeviceData<u64>),
     Pinned(PinnedData<u64>),
+    Own(RawMemory, Variable),
 }
 
 impl Array {
@@ -25,6 +34,7 @@ impl Array {
         match self {
             Array::Device(array) => array.variable(),
             Array::Pinned(array) => array.variable(),
+            Array::Own(_, variable) => *variable,
         }
     }
 
@@ -32,6 +42,7 @@ impl Array {
         match self {
             Array::Device(array) => array.read_on(run),
             Array::Pinned(array) => array.read_on(run),
+            Array::Own(at, _) => Ok(*at),
         }
     }
 
@@ -39,6 +50,7 @@ impl Array {
         match self {
             Array::Device(array) => array.write_on(run),
             Array::Pinned(array) => array.write_on(run),
+            Array::Own(at, _) => Ok(*at),
         }
     }
 }
@@ -53,7 +65,12 @@ struct Program<'a> {
     device: &'a Device,
     engine: Engine,
     gpu: DeviceHandle,
+    driver: Arc<Driver>,
+    stream: Stream,
+    adopted: AdoptedStream,
     places: Vec<Place>,
+    /// Kernels that were pushed since the engine profiles, if it does.
+    profiled: Option<u64>,
     state: u64,
     id: u64,
 }
@@ -62,21 +79,50 @@ fn say(error: Error) -> String {
     error.to_string()
 }
 
+/// Calls something with the device current, which it is on the thread that has opened it only.
+fn entered<T>(device: &Device, call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let previous = device.backend.enter(0).map_err(|error| error.to_string())?;
+    let result = call();
+    // SAFETY: `enter` has returned it on this thread.
+    unsafe { device.backend.leave(previous) };
+    result
+}
+
 impl Program<'_> {
     fn new(device: &Device, seed: u64) -> Result<Program<'_>, String> {
         let mut state = seed;
-        let kind = [Kind::PerDevice, Kind::PerDevice, Kind::Pooled, Kind::Naive][below(&mut state, 4)];
+        let kind = kind(&mut state);
         let ahead = [1, 3, 64, 64][below(&mut state, 4)];
         let builder = device.engine().kind(kind).cpu_workers(2).gpu_ahead(ahead);
         let builder = builder.gpu_workers(1 + below(&mut state, 3)).on_error(|_| ());
         let engine = builder.build().map_err(say)?;
         let gpu = engine.device(Context::gpu(0)).map_err(say)?;
-        let mut program = Program { device, engine, gpu, places: Vec::new(), state, id: 0 };
-        for _ in 0..ARRAYS {
-            let place = program.array().map_err(say)?;
+        let driver = device.driver.clone().ok_or("bare calls need a driver")?;
+        let stream = entered(device, || driver.stream())?;
+        // SAFETY: the stream is of this device, and is destroyed when the program is over.
+        let adopted = unsafe { gpu.adopt(stream.raw()) }.map_err(say)?;
+        let profiled = (below(&mut state, 4) == 0).then_some(0);
+        let places = Vec::new();
+        let mut program = Program { device, engine, gpu, driver, stream, adopted, places, profiled, state, id: 0 };
+        for at in 0..ARRAYS {
+            let place = if at < OWN { program.own()? } else { program.array().map_err(say)? };
             program.places.push(place);
         }
+        if program.profiled.is_some() {
+            program.engine.start_profiling();
+        }
         Ok(program)
+    }
+
+    /// An array of memory of the program's own.
+    fn own(&self) -> Result<Place, String> {
+        let at = entered(self.device, || {
+            let at = self.driver.allocate(LENGTH * 8)?;
+            // SAFETY: it has so many bytes, and nobody knows it yet.
+            unsafe { self.driver.zero(self.stream, at, LENGTH * 8) }?;
+            self.driver.synchronize(self.stream).map(|()| at)
+        })?;
+        Ok(Place { array: Array::Own(at, self.engine.new_variable()), expected: 0 })
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -113,6 +159,7 @@ impl Program<'_> {
         let operation = operation.reads(from.iter().map(Array::variable)).writes([out.variable()]);
         let values = [self.places[one].expected, self.places[other].expected, 0];
         self.places[to].expected = mixed(self.places[to].expected, values, id, spin);
+        self.profiled = self.profiled.map(|count| count + 1);
         operation.push(move |run| {
             let stream = run.stream().ok_or("this operation has no stream")?;
             let lent = [Some(from[0].read_on(run).map_err(say)?), Some(from[1].read_on(run).map_err(say)?), None];
@@ -136,6 +183,7 @@ impl Program<'_> {
                 };
                 self.engine.op("by hand").read(from).write(to).push(body)?;
             }
+            (Array::Own(..), _) | (_, Array::Own(..)) => return self.kernel(),
         }
         self.places[to].expected = self.places[from].expected;
         Ok(())
@@ -154,12 +202,67 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// Two arrays of the program's own: to change the first by the second. Notes what comes of it.
+    fn two_own(&mut self, spin: u64) -> [(RawMemory, Variable); 2] {
+        let to = self.below(OWN);
+        let by = (to + 1) % OWN;
+        let values = [self.places[by].expected, 0, 0];
+        self.places[to].expected = mixed(self.places[to].expected, values, self.id, spin);
+        [to, by].map(|at| match self.places[at].array {
+            Array::Own(at, variable) => (at, variable),
+            _ => unreachable!("the first arrays are the program's own"),
+        })
+    }
+
+    /// A kernel on the adopted stream, between the calls that put it in order.
+    fn foreign(&mut self) -> Result<(), String> {
+        let spin = [0, 3000][self.below(2)];
+        let [(out, to), (from, by)] = self.two_own(spin);
+        self.adopted.wait_to_read(by).map_err(say)?;
+        self.adopted.wait_to_write(to).map_err(say)?;
+        let what = Mixture { out, from: [Some(from), None, None], id: self.id, spin, count: LENGTH };
+        // SAFETY: the stream has been told to wait for what uses the arrays, and what comes later
+        // waits for it.
+        entered(self.device, || unsafe { self.device.mix.mix(0, self.stream.raw(), &what) })?;
+        self.adopted.has_read(by).map_err(say)?;
+        self.adopted.has_written(to).map_err(say)
+    }
+
+    /// An operation that ends when its kernel does, on a stream that is not the engine's.
+    fn library(&mut self) -> Result<(), Error> {
+        let spin = [0, 3000][self.below(2)];
+        let [(out, to), (from, by)] = self.two_own(spin);
+        let (mix, stream, id) = (Arc::clone(&self.device.mix), self.stream.raw(), self.id);
+        let body = move |_: &RunContext<'_>, completion: Completion| {
+            let what = Mixture { out, from: [Some(from), None, None], id, spin, count: LENGTH };
+            // SAFETY: the operation has declared the arrays, and ends when the stream has come here.
+            match unsafe { mix.mix(0, stream, &what) } {
+                // SAFETY: the stream is of this device, and is destroyed when all is done.
+                Ok(()) => unsafe { completion.complete_after(stream) },
+                Err(why) => completion.fail(why),
+            }
+        };
+        let operation = self.engine.op("library").context(Context::gpu(0)).property(Property::Async);
+        operation.reads([by]).writes([to]).push_async(body)
+    }
+
     /// What an array has, when its operations are done.
     fn look(&mut self, at: usize) -> Result<(), String> {
         let back = PinnedData::zeros(&self.gpu, LENGTH).map_err(say)?;
         let back = match &self.places[at].array {
             Array::Pinned(array) => array.clone(),
             Array::Device(array) => self.engine.copy(array, &back).map(|()| back).map_err(say)?,
+            Array::Own(from, variable) => {
+                let (driver, from, to) = (Arc::clone(&self.driver), *from, back.clone());
+                let out = self.engine.op("out").context(Context::gpu(0)).read(*variable).write(&back);
+                let pushed = out.push(move |run| {
+                    let stream = run.stream().ok_or("this operation has no stream")?;
+                    let to = to.write_on(run).map_err(say)?;
+                    // SAFETY: both have so many bytes, and the operation has declared them.
+                    unsafe { driver.copy_out(Stream::of(stream), from, to.raw().cast(), LENGTH * 8) }
+                });
+                pushed.map(|()| back).map_err(say)?
+            }
         };
         self.engine.wait_for_var_timeout(back.variable(), LIMIT).map_err(say)?;
         let (found, expected) = (back.read().map_err(say)?, self.places[at].expected);
@@ -174,16 +277,19 @@ impl Program<'_> {
 
     fn step(&mut self) -> Result<(), String> {
         self.id += 1;
-        match self.below(40) {
+        match self.below(48) {
             0..20 => self.kernel().map_err(say),
             20..30 => self.copy().map_err(say),
             30..35 => self.stir().map_err(say),
             35..38 => {
                 // The array is given back while what uses it is under way.
-                let at = self.below(ARRAYS);
+                let at = OWN + self.below(ARRAYS - OWN);
                 self.places[at] = self.array().map_err(say)?;
                 Ok(())
             }
+            40..43 => self.foreign(),
+            43..46 => self.library().map_err(say),
+            46..48 => self.replays().map_err(say),
             38 => {
                 let at = self.below(ARRAYS);
                 self.look(at)
@@ -195,8 +301,39 @@ impl Program<'_> {
     fn run(mut self, operations: usize) -> Result<(), String> {
         (0..operations).try_for_each(|_| self.step())?;
         (0..ARRAYS).try_for_each(|at| self.look(at))?;
-        self.engine.wait_for_all_timeout(LIMIT).map_err(say)
+        self.engine.wait_for_all_timeout(LIMIT).map_err(say)?;
+        self.spans()?;
+        for place in &self.places[..OWN] {
+            if let Array::Own(at, _) = place.array {
+                // SAFETY: it was allocated so, and nothing is under way.
+                entered(self.device, || unsafe { self.driver.free(at) })?;
+            }
+        }
+        // SAFETY: it was made by the driver; all is done, and the adopted stream is used no more.
+        entered(self.device, || unsafe { self.driver.drop_stream(self.stream) })
     }
+
+    /// Each kernel of a program that was profiled has the device's times. Those of the naive engine
+    /// have none.
+    fn spans(&self) -> Result<(), String> {
+        let Some(pushed) = self.profiled.filter(|_| self.engine.kind() != Kind::Naive) else { return Ok(()) };
+        let profile = self.engine.profile();
+        let kernels = profile.events().iter().filter(|event| event.name == "kernel");
+        let timed = kernels.filter_map(|event| event.device()).filter(|span| span.end >= span.start).count() as u64;
+        match timed == pushed {
+            true => Ok(()),
+            false => Err(format!("{timed} of {pushed} kernels have times of the device")),
+        }
+    }
+}
+
+fn kind(state: &mut u64) -> Kind {
+    [Kind::PerDevice, Kind::PerDevice, Kind::Pooled, Kind::Naive][below(state, 4)]
+}
+
+/// Whether the program of a seed is one of the naive engine, which waits for its streams itself.
+pub fn is_naive(mut seed: u64) -> bool {
+    kind(&mut seed) == Kind::Naive
 }
 
 fn below(state: &mut u64, bound: usize) -> usize {

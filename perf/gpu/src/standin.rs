@@ -69,6 +69,11 @@ pub fn swallow_waits(every: u64) {
     with(|standin| standin.plant(Fault::WaitSwallowed, every));
 }
 
+/// Has the driver say of each so many-th event that it is done when it is not.
+pub fn hurry(every: u64) {
+    with(|standin| standin.plant(Fault::DoneTooEarly, every));
+}
+
 fn register(name: &CStr, count: usize, kernel: Kernel) {
     let sizes = vec![8usize; count];
     call!(standin_kernel(
