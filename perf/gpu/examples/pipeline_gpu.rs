@@ -24,5 +24,9 @@ fn main() -> Result<(), String> {
         Some(share) => println!("  at least {:.0} % of the copies' time lay under other work", share * 100.0),
         None => println!("  the copies took no time that can be told"),
     }
+    let picture = pipeline.profiled()?;
+    println!("one run by a profile, stream by stream:");
+    print!("{}", picture.drawn());
+    println!("  {}", picture.overlap);
     Ok(())
 }

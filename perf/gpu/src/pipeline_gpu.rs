@@ -1,15 +1,17 @@
 //! Chunks go to the device, are worked on there, and come back: how much of the copies lies under
 //! other work?
 //!
-//! A device's times are not asked for. Each stage is run alone, and all three together: what the
-//! whole takes less than the sum of its stages is time in which two of them ran at once.
+//! Two answers. Each stage is run alone, and all three together: what the whole takes less than the
+//! sum of its stages is time in which two of them ran at once. And one run of all three is profiled:
+//! the device says when it did what, which is drawn by stream.
 
 use crate::device::Device;
 use crate::measure::{interleaved, Contestant, Spread};
 use crate::mix::{mixed, Mix, Mixture};
 use seriatim::gpu::{DeviceData, PinnedData};
-use seriatim::{Context, Engine, Error};
+use seriatim::{Context, Engine, Error, Overlap, Profile};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,6 +59,44 @@ impl Outcome {
             format!("  {name:<15} {:>9.3} ms  {bar}\n", spread.median * 1e3)
         };
         names.into_iter().zip(spreads).map(line).collect()
+    }
+}
+
+/// What a profile says of one run of all three stages.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// The streams by name, and when each was busy, in nanoseconds.
+    pub rows: BTreeMap<String, Vec<(u64, u64)>>,
+    pub overlap: Overlap,
+}
+
+impl Picture {
+    /// That of a profile, whose operations were all on one device.
+    fn of(profile: &Profile, device: Context) -> Result<Picture, String> {
+        let mut rows = BTreeMap::<String, Vec<(u64, u64)>>::new();
+        for span in profile.events().iter().filter_map(|event| event.device()) {
+            rows.entry(span.stream.to_string()).or_default().push((span.start, span.end));
+        }
+        let overlap = profile.overlap(device).ok_or("the profile knows of no device")?;
+        Ok(Picture { rows, overlap })
+    }
+
+    /// A line for each stream: a block where it was busy, from the first start to the last end.
+    pub fn drawn(&self) -> String {
+        const WIDTH: u64 = 60;
+        let spans = || self.rows.values().flatten();
+        let begin = spans().map(|span| span.0).min().unwrap_or_default();
+        let length = spans().map(|span| span.1).max().unwrap_or_default().saturating_sub(begin).max(1);
+        let line = |(name, spans): (&String, &Vec<(u64, u64)>)| {
+            let cell = |at: u64| {
+                let (from, to) = (begin + length * at / WIDTH, begin + length * (at + 1) / WIDTH);
+                // At least a block for each span, however short it is.
+                spans.iter().any(|span| span.0 < to.max(from + 1) && span.1.max(span.0 + 1) > from)
+            };
+            let cells: String = (0..WIDTH).map(|at| if cell(at) { '█' } else { '·' }).collect();
+            format!("  {name:<20} {cells}\n")
+        };
+        self.rows.iter().map(line).collect()
     }
 }
 
@@ -118,6 +158,24 @@ impl Pipeline {
         let spreads = interleaved(rounds, limit, &mut contestants)?;
         let [copy_in, compute, copy_out, together] = spreads[..] else { unreachable!("there are four") };
         Ok(Outcome { copy_in, compute, copy_out, together })
+    }
+
+    /// Runs all of them once, and has the device say when it did what.
+    ///
+    /// # Errors
+    /// As for [`Pipeline::measure`].
+    pub fn profiled(&self) -> Result<Picture, String> {
+        self.engine.start_profiling();
+        let ran = self.run([true; 3]);
+        let profile = self.engine.profile();
+        self.engine.stop_profiling();
+        ran?;
+        let picture = Picture::of(&profile, Context::gpu(0))?;
+        let (found, expected) = (picture.overlap.operations, 3 * self.shape.chunks as u64);
+        match found == expected {
+            true => Ok(picture),
+            false => Err(format!("the profile has {found} of {expected} operations")),
+        }
     }
 
     /// Runs some of the stages on every chunk; says how long that took.

@@ -4,8 +4,9 @@ use seriatim::gpu::RawStream;
 use seriatim_gpu_bench::device::{Device, Which};
 use seriatim_gpu_bench::digits_gpu::{Digits, Outcome};
 use seriatim_gpu_bench::mix::{Mix, Mixture, OnProcessor};
-use seriatim_gpu_bench::pipeline_gpu::{Pipeline, Shape};
+use seriatim_gpu_bench::pipeline_gpu::{Picture, Pipeline, Shape};
 use seriatim_gpu_bench::tiles::{Matrix, On, Operand, Processor, Scratch, TileOps};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
@@ -99,6 +100,23 @@ fn a_pipeline_brings_every_number_back() {
     let outcome = measured(&processor()).unwrap();
     assert!(outcome.longest() > 0.0 && outcome.hidden().is_some_and(|share| (0.0..=1.0).contains(&share)));
     assert_eq!(outcome.drawn().lines().count(), 4);
+    let picture = Pipeline::new(&processor(), shape).and_then(|pipeline| pipeline.profiled()).unwrap();
+    assert_eq!(picture.overlap.operations, 15);
+    let copies: Vec<_> = picture.rows.iter().filter(|(name, _)| name.contains("copy")).collect();
+    assert_eq!(copies.iter().map(|(_, spans)| spans.len()).collect::<Vec<_>>(), [5, 5], "{:?}", picture.rows);
+    assert!(picture.drawn().lines().count() >= 3 && picture.drawn().contains("gpu(0) copy to"), "{}", picture.drawn());
     let said = measured(&Device { mix: Arc::new(Short), ..processor() }).unwrap_err();
     assert!(said.contains("number 2999 of chunk 0"), "{said}");
+}
+
+/// Sixty columns from the first start to the last end: what overlaps stands one above the other.
+#[test]
+fn overlap_is_drawn_where_it_is() {
+    let rows = [("copy", vec![(1000, 1300), (1590, 1600)]), ("compute", vec![(1150, 1450)])];
+    let rows: BTreeMap<_, _> = rows.into_iter().map(|(name, spans)| (name.to_owned(), spans)).collect();
+    let drawn = Picture { rows, overlap: Default::default() }.drawn();
+    let cells = |from: usize, to: usize| (0..60).map(move |at| if (from..to).contains(&at) { '█' } else { '·' });
+    let copy: String = cells(0, 30).take(59).chain(['█']).collect();
+    let compute: String = cells(15, 45).collect();
+    assert_eq!(drawn, format!("  {:<20} {compute}\n  {:<20} {copy}\n", "compute", "copy"));
 }

@@ -19,9 +19,10 @@ pub fn pipeline(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let hidden = Question::new("copies under other work, at the least", "%");
     let hidden = hidden.goal("90 % of their time", Limit::AtLeast(|_| Some(90.0)));
     let rounds = if lab.quick { 1 } else { ROUNDS };
-    let measured = Pipeline::new(&lab.device, shape).and_then(|it| it.measure(rounds, Duration::from_secs(20)));
-    let outcome = match measured {
-        Ok(outcome) => outcome,
+    let measured = Pipeline::new(&lab.device, shape)
+        .and_then(|it| Ok((it.measure(rounds, Duration::from_secs(20))?, it.profiled()?)));
+    let (outcome, picture) = match measured {
+        Ok(measured) => measured,
         Err(why) => {
             return table.add(Row::empty(together, Verdict::Void(why)));
         }
@@ -35,6 +36,10 @@ pub fn pipeline(lab: &Lab, table: &mut Table) -> Result<(), String> {
         rounds: spread.rounds,
     };
     table.add(Row::judged(lab, together, millis(outcome.together), longest.map(millis)))?;
+    let share = Spread::of(vec![100.0 * picture.overlap.share()]);
+    let clocked = Question::new("copies under computation, by a profile", "%");
+    let clocked = clocked.goal("90 % of their time", Limit::AtLeast(|_| Some(90.0)));
+    table.add(Row::judged(lab, clocked, share, None))?;
     match outcome.hidden() {
         Some(share) => table.add(Row::judged(lab, hidden, Spread::of(vec![share * 100.0]), None)),
         None => table.unavailable(hidden, "the copies took no time"),
