@@ -98,6 +98,7 @@ const NAMES: &[(&str, &[&str])] = &[
         "OnceLock",
         &[
             "api/builder.rs",
+            "api/pinned_data.rs",
             "device/timed_marks.rs",
             "engine/gpu/admit.rs",
             "engine/gpu/devices.rs",

@@ -1237,8 +1237,9 @@ SeriatimStatus seriatim_gpu_memory(const struct SeriatimGpu *gpu, uint32_t memor
 
 // Has the buffers freed that are kept for the next arrays, as far as the GPU is done with them;
 // says how many. The call does not wait: a thread of the engine frees them, since the driver may
-// wait for the GPU meanwhile, and `seriatim_wait_for_all()` waits for that. An engine that is naive
-// or stopped frees in the call. Where there is no room for a new array the engine frees by itself.
+// wait for the GPU meanwhile, and `seriatim_wait_for_all()` waits for that. An engine that is
+// naive or stopped frees in the call. Where there is no room for a new array the engine frees by
+// itself.
 //
 // # Errors
 // Only those of every function.
@@ -1259,8 +1260,8 @@ SeriatimStatus seriatim_gpu_delete(struct SeriatimGpu *gpu);
 // Makes an array of `bytes` bytes. `memory` is a `SeriatimMemory`; `from` has the bytes, which are
 // copied during the call, or is null for zeros. The array begins at a multiple of 64.
 //
-// The driver is asked for memory only if no array of this size was deleted before. If memory has to
-// be freed first, the call does not wait for that: the operations that use the array do, and a
+// The driver is asked for memory only if no array of this size was deleted before. If memory has
+// to be freed first, the call does not wait for that: the operations that use the array do, and a
 // pinned one is looked at after a wait for its variable. If there is none even then, the first of
 // them fails, which fills the array. On the naive engine the call frees, and the driver may wait
 // for the GPU meanwhile.
@@ -1322,16 +1323,14 @@ SeriatimStatus seriatim_array_write_on(const struct SeriatimArray *array,
 //
 // # Errors
 // `SERIATIM_STATUS_BORROW_CONFLICT` if a GPU has still to write the array, another thread changes
-// it, or its memory is still to come; `SERIATIM_STATUS_OUT_OF_MEMORY` if that never came; `SERIATIM_STATUS_UNDECLARED_ACCESS` if the running operation has not declared it;
+// it, or its memory is still to come; `SERIATIM_STATUS_OUT_OF_MEMORY` if that never came;
+// `SERIATIM_STATUS_UNDECLARED_ACCESS` if the running operation has not declared it;
 // `SERIATIM_STATUS_DEVICE_LOST` if a lost GPU should have written it;
 // `SERIATIM_STATUS_BAD_ARGUMENT` if it is on a GPU, or the bytes are not in it.
 //
 // # Safety
 // `array` is a live handle. `to` points to room for `bytes` bytes; it may be null if that is 0.
-SeriatimStatus seriatim_array_get(const struct SeriatimArray *array,
-                                  size_t offset,
-                                  void *to,
-                                  size_t bytes);
+SeriatimStatus seriatim_array_get(const struct SeriatimArray *array, size_t offset, void *to, size_t bytes);
 
 // Copies bytes into a pinned array: in an operation of the processor that has declared to change
 // it, or between operations, after a wait until its variable is unused.

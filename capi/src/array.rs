@@ -68,8 +68,8 @@ impl SeriatimArray {
 /// Makes an array of `bytes` bytes. `memory` is a `SeriatimMemory`; `from` has the bytes, which are
 /// copied during the call, or is null for zeros. The array begins at a multiple of 64.
 ///
-/// The driver is asked for memory only if no array of this size was deleted before. If memory has to
-/// be freed first, the call does not wait for that: the operations that use the array do, and a
+/// The driver is asked for memory only if no array of this size was deleted before. If memory has
+/// to be freed first, the call does not wait for that: the operations that use the array do, and a
 /// pinned one is looked at after a wait for its variable. If there is none even then, the first of
 /// them fails, which fills the array. On the naive engine the call frees, and the driver may wait
 /// for the GPU meanwhile.
@@ -181,7 +181,8 @@ fn part(whole: usize, offset: usize, bytes: usize) -> Result<std::ops::Range<usi
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BORROW_CONFLICT` if a GPU has still to write the array, another thread changes
-/// it, or its memory is still to come; `SERIATIM_STATUS_OUT_OF_MEMORY` if that never came; `SERIATIM_STATUS_UNDECLARED_ACCESS` if the running operation has not declared it;
+/// it, or its memory is still to come; `SERIATIM_STATUS_OUT_OF_MEMORY` if that never came;
+/// `SERIATIM_STATUS_UNDECLARED_ACCESS` if the running operation has not declared it;
 /// `SERIATIM_STATUS_DEVICE_LOST` if a lost GPU should have written it;
 /// `SERIATIM_STATUS_BAD_ARGUMENT` if it is on a GPU, or the bytes are not in it.
 ///

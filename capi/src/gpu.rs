@@ -88,8 +88,9 @@ pub unsafe extern "C" fn seriatim_gpu_memory(
 
 /// Has the buffers freed that are kept for the next arrays, as far as the GPU is done with them;
 /// says how many. The call does not wait: a thread of the engine frees them, since the driver may
-/// wait for the GPU meanwhile, and `seriatim_wait_for_all()` waits for that. An engine that is naive
-/// or stopped frees in the call. Where there is no room for a new array the engine frees by itself.
+/// wait for the GPU meanwhile, and `seriatim_wait_for_all()` waits for that. An engine that is
+/// naive or stopped frees in the call. Where there is no room for a new array the engine frees by
+/// itself.
 ///
 /// # Errors
 /// Only those of every function.

@@ -69,11 +69,11 @@ impl<T: Plain> PinnedData<T> {
     /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
     /// was given back before that the device is done with. If it has none, what is kept, of both
     /// kinds, is to be freed first. The call does not wait for that, as for
-    /// [`DeviceData::zeros`](crate::gpu::DeviceData::zeros): operations that use the array are parked
-    /// until it has its memory, and outside of them it can be borrowed after a wait for its variable.
-    /// A worker fills it then, which is a first version of the variable. If there is no memory even
-    /// then, that operation fails, and what is behind it. The naive engine, which has no watcher,
-    /// frees here.
+    /// [`DeviceData::zeros`](crate::gpu::DeviceData::zeros): operations that use the array are
+    /// parked until it has its memory, and outside of them it can be borrowed after a wait for its
+    /// variable. A worker fills it then, which is a first version of the variable. If there is no
+    /// memory even then, that operation fails, and what is behind it. The naive engine, which has
+    /// no watcher, frees here.
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory), if no memory can be freed for it; those of
@@ -174,8 +174,8 @@ impl<T: Plain> PinnedData<T> {
     /// # Errors
     /// Those of [`Data::read`]; [`BorrowConflict`](ErrorKind::BorrowConflict) also while a device
     /// has still to write them, and while their memory is still to come;
-    /// [`DeviceLost`](ErrorKind::DeviceLost) if it never will; [`OutOfMemory`](ErrorKind::OutOfMemory)
-    /// if there is none.
+    /// [`DeviceLost`](ErrorKind::DeviceLost) if it never will;
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if there is none.
     ///
     /// ```
     /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
@@ -217,7 +217,8 @@ impl<T: Plain> PinnedData<T> {
         Ok(PinnedRefMut(lease, self.length, PhantomData))
     }
 
-    /// Checks that the memory is there. Before a borrow, which could be in the way of what brings it.
+    /// Checks that the memory is there. Before a borrow, which could be in the way of what brings
+    /// it.
     fn arrived(&self) -> Result<(), Error> {
         let Some(arrival) = &self.arrival else { return Ok(()) };
         let late = || {

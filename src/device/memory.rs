@@ -111,8 +111,8 @@ pub unsafe trait DeviceMemory: Send + Sync {
 
     /// Gives memory back. It may block until the device has done what is queued there: the engine
     /// calls it on the device's watcher. Where there is no watcher, on an engine that is naive or
-    /// stopped, calls free that need the room or [trim](crate::gpu::DeviceHandle::trim), and so does
-    /// the engine's end.
+    /// stopped, calls free that need the room or [trim](crate::gpu::DeviceHandle::trim), and so
+    /// does the engine's end.
     ///
     /// # Safety
     /// `allocate` of this back end has returned it for this kind, and nobody uses it any more.

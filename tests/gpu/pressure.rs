@@ -1,6 +1,6 @@
 //! Memory under pressure: what is kept is freed by the watcher of the device, in calls that wait
-//! for the device. Arrays wait for that meanwhile, also pinned ones, and no thread does. The watcher
-//! frees what is trimmed as well.
+//! for the device. Arrays wait for that meanwhile, also pinned ones, and no thread does. The
+//! watcher frees what is trimmed as well.
 
 use crate::common::{assert_says, eventually, nothing};
 use crate::model::{Model, Release};
@@ -303,10 +303,10 @@ fn a_trim_waits_for_nothing() {
     for in_operation in [false, true] {
         let model = Model::new(1, 8, 4);
         let (engine, gpu) = under_pressure(&model, 0);
-        let release = Release(Arc::clone(&model));
         leave(&engine, &gpu, &[2048, 1024]);
         // Another engine has the device work: of this one nothing is under way but the trim.
         let other = over(&model).build().unwrap();
+        let release = Release(Arc::clone(&model));
         let busy = other.new_variable();
         model.hold(0, true);
         queue(&other, busy);

@@ -2,8 +2,8 @@
 //! other work?
 //!
 //! Two answers. Each stage is run alone, and all three together: what the whole takes less than the
-//! sum of its stages is time in which two of them ran at once. And one run of all three is profiled:
-//! the device says when it did what, which is drawn by stream.
+//! sum of its stages is time in which two of them ran at once. And one run of all three is
+//! profiled: the device says when it did what, which is drawn by stream.
 
 use crate::device::Device;
 use crate::measure::{interleaved, Contestant, Spread};

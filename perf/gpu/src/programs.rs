@@ -235,7 +235,8 @@ impl Program<'_> {
         let (mix, stream, id) = (Arc::clone(&self.device.mix), self.stream.raw(), self.id);
         let body = move |_: &RunContext<'_>, completion: Completion| {
             let what = Mixture { out, from: [Some(from), None, None], id, spin, count: LENGTH };
-            // SAFETY: the operation has declared the arrays, and ends when the stream has come here.
+            // SAFETY: the operation has declared the arrays, and ends when the stream has come
+            // here.
             match unsafe { mix.mix(0, stream, &what) } {
                 // SAFETY: the stream is of this device, and is destroyed when all is done.
                 Ok(()) => unsafe { completion.complete_after(stream) },

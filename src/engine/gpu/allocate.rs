@@ -2,10 +2,10 @@
 //!
 //! The driver may block, until the device is done with what it has to do, mostly where it frees. So
 //! an array for which memory has to be freed first waits in the queue of `buffers.rs`, and the
-//! device's watcher frees and allocates for it ([`Gpu::serve`]). It also frees what a program trims.
-//! No thread waits for the watcher. The calling thread itself asks the driver for memory if there is
-//! room without that. It frees only where there is no watcher: on an engine that is naive, or
-//! stopped.
+//! device's watcher frees and allocates for it ([`Gpu::serve`]). It also frees what a program
+//! trims. No thread waits for the watcher. The calling thread itself asks the driver for memory if
+//! there is room without that. It frees only where there is no watcher: on an engine that is naive,
+//! or stopped.
 //!
 //! Used by `lease.rs`, by `watch.rs` (`serve`), by `src/api/device_handle.rs` (`trim`), by
 //! `devices.rs` when a device is dropped, and in parts by `entered.rs`, `foreign.rs` and
@@ -16,10 +16,11 @@
 use crate::device::memory::{DeviceMemory, MemoryKind};
 use crate::device::raw::DriverError;
 use crate::engine::core::Core;
-use crate::engine::gpu::buffers::{bytes_of, class_of, Buffer, First, Owes, Reserved};
+use crate::engine::gpu::buffers::{Buffer, First, Owes, Reserved};
 use crate::engine::gpu::devices::{Fleet, Gpu};
 use crate::engine::gpu::loss::{insist, AGAIN};
 use crate::engine::gpu::rows::Owed;
+use crate::engine::gpu::size_classes::{bytes_of, class_of};
 use crate::error::{Error, ErrorKind};
 
 impl Gpu {

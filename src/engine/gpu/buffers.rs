@@ -14,52 +14,23 @@
 //!
 //! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back or asked for, on any
 //! thread. `admit.rs` makes the lists, `devices.rs` has them, `watch.rs` asks whether an array
-//! waits, and `src/api/device_handle.rs` tells what is in them and trims them. They are behind
-//! a lock, which a thread holds for a few steps; one that forks keeps it until the fork is over
-//! (`engine/fork.rs`). A [`Buffer`] that has an owner is in no list, but in its `Lease` (`lease.rs`).
+//! waits, and `src/api/device_handle.rs` tells what is in them and trims them. They are behind a
+//! lock, which a thread holds for a few steps; one that forks keeps it until the fork is over
+//! (`engine/fork.rs`). A [`Buffer`] that has an owner is in no list, but in its `Lease`
+//! (`lease.rs`).
 
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawMemory};
 use crate::engine::gpu::rows::Owed;
+use crate::engine::gpu::size_classes::{bytes_of, CLASSES};
 use crate::error::Error;
 use crate::sync::lock::Lock;
 use crate::sync::{AtomicUsize, Ordering::*};
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
-/// The smallest class, as a power of two.
-const SMALLEST: u32 = 9;
-/// From this power of two on there are four classes to a power.
-const FINE: u32 = 20;
-const STEPS: usize = 4;
-/// The largest class, as a power of two: more than any device has, if addresses are that long.
-const LARGEST: u32 = if usize::BITS < 64 { usize::BITS - 1 } else { 46 };
-const CLASSES: usize = (FINE - SMALLEST) as usize + 1 + (LARGEST - FINE) as usize * STEPS;
-
 /// The kinds of memory, as places of an array.
 const KINDS: usize = 2;
-
-/// The number of the class for so many bytes, if there is one.
-pub fn class_of(bytes: usize) -> Option<usize> {
-    let last_whole = (FINE - SMALLEST) as usize;
-    if bytes <= 1 << FINE {
-        let power = bytes.max(1).next_power_of_two().ilog2().max(SMALLEST);
-        return Some((power - SMALLEST) as usize);
-    }
-    // Above 2^power, and at most twice that; in quarters of it.
-    let power = (bytes - 1).ilog2();
-    let quarter = 1usize << (power - 2);
-    let steps = (bytes - (1 << power)).div_ceil(quarter);
-    (power < LARGEST).then(|| last_whole + (power - FINE) as usize * STEPS + steps)
-}
-
-/// The size of a class.
-pub fn bytes_of(class: usize) -> usize {
-    let last_whole = (FINE - SMALLEST) as usize;
-    let Some(above) = class.checked_sub(last_whole + 1) else { return 1 << (SMALLEST as usize + class) };
-    let power = FINE as usize + above / STEPS;
-    (1 << power) + (above % STEPS + 1) * (1 << (power - 2))
-}
 
 /// Memory of a device, or pinned memory, without an owner's name.
 pub struct Buffer {
@@ -409,21 +380,4 @@ pub enum Owes {
     Work,
     /// Devices of which one is lost.
     Lost,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_class_is_the_smallest_that_holds_its_bytes() {
-        let sizes: Vec<usize> = (0..CLASSES).map(bytes_of).collect();
-        assert!(sizes.is_sorted_by(|one, next| one < next), "{sizes:?}");
-        assert_eq!((sizes[0], sizes[11], sizes[12], sizes[CLASSES - 1]), (512, 1 << 20, 5 << 18, 1 << LARGEST));
-        for (class, size) in sizes.iter().copied().enumerate() {
-            assert_eq!(class_of(size), Some(class), "{size} bytes");
-            assert_eq!(class_of(size + 1), (class + 1 < CLASSES).then_some(class + 1), "{size} bytes and one");
-        }
-        assert_eq!((class_of(0), class_of(usize::MAX)), (Some(0), None));
-    }
 }

@@ -18,8 +18,8 @@
 //! that has called a closure waits for the stream.
 //!
 //! [`rows`] has the tickets of the variables, and [`devices`] what an engine knows of its devices.
-//! [`buffers`] has the memory of a device, which [`allocate`] asks the driver for and gives back.
-//! [`lease`] has the owners of that memory. [`admit`] makes a device ready for its first operation.
+//! [`buffers`] has the memory of a device in [`size_classes`], which [`allocate`] asks the driver
+//! for and gives back. [`lease`] has the owners of that memory. [`admit`] makes a device ready for its first operation.
 //! [`submit`](mod@submit) hands an operation to the device's workers, [`queue`] chooses a stream,
 //! and [`call`](mod@call) calls the closure, behind which [`entered`] makes the device current
 //! again. [`timing`] and [`under_way`] note when the device did its work, if it is profiled.
@@ -41,6 +41,7 @@ pub mod lease;
 pub mod loss;
 pub mod queue;
 pub mod rows;
+pub mod size_classes;
 pub mod sleep;
 pub mod spare_marks;
 pub mod stage;
