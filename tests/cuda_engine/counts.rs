@@ -251,7 +251,8 @@ fn a_fan_waits_once_for_each_stream() {
 }
 
 /// Each operation reads two of ten variables and writes one. Which stream it comes to depends on
-/// how busy the workers are, so these are bounds.
+/// how busy the workers are, so these are bounds: 0.74 to 0.79 waits and 0.54 to 0.58 marks were
+/// counted, those of the watcher among them. The guide says 0.8 and 0.6 (`docs/src/gpus.md`).
 #[test]
 fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     let counting = Counting::new(Kind::PerDevice, 2);
@@ -269,8 +270,8 @@ fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     let calls = counting.calls(push, end, 1);
     tell("operations at random", OPERATIONS, &calls);
     let (waits, records) = (calls.of("cuStreamWaitEvent"), calls.of("cuEventRecord"));
-    assert!(waits <= OPERATIONS * 11 / 10, "{waits} waits");
-    assert!(records <= OPERATIONS * 9 / 10 + of_watcher(OPERATIONS, 4), "{records} marks");
+    assert!(waits <= OPERATIONS * 85 / 100, "{waits} waits");
+    assert!(records <= OPERATIONS * 65 / 100, "{records} marks");
     calls.assert_only(&QUEUED, OPERATIONS + 1);
 }
 
