@@ -313,6 +313,7 @@ pub fn cholesky(lab: &Lab, table: &mut Table) -> Result<(), String> {
         }
         // What the engine has kept goes back to the driver for what comes next.
         lab.gpu.trim();
+        lab.engine.wait_for_all().map_err(|error| error.to_string())?;
     }
     Ok(())
 }
