@@ -4,6 +4,10 @@
 # too, and must find the same programs when the driver swallows waits.
 #
 #   scripts/cudastf.sh                     half a minute, most of it for the compiler
+#   scripts/cudastf.sh --rival             builds the rival of perf/gpu/README.md instead, twice: for
+#                                          a GPU (<target folder>/cudastf/rival, which scripts/gpu.sh
+#                                          takes along), and over the stand-in, where it is run, and
+#                                          its calls of the driver are printed beside the engine's
 #   SERIATIM_GPU_SEED=7 scripts/cudastf.sh other random programs
 #   LONG_TESTS=1 scripts/cudastf.sh        ten times as many programs
 #
@@ -18,8 +22,9 @@ set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
-[ $# = 0 ] || {
-    echo "cudastf.sh: unknown argument $1; scripts/cudastf.sh --help says more" >&2
+what=${1:-programs}
+[ $# -le 1 ] && [[ $what = programs || $what = --rival ]] || {
+    echo "cudastf.sh: unknown argument ${!#}; scripts/cudastf.sh --help says more" >&2
     exit 2
 }
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -87,26 +92,86 @@ fi
 
 # A library that C++ can be linked to, of the driver that tests in Rust load.
 cargo rustc --quiet --release --package cuda-standin --lib --crate-type staticlib
-flags=(-std=c++17 -O1 -Wall -Wextra)
+flags=(-std=c++17 -Wall -Wextra -I "$folder")
 for one in "${libraries[@]}" "$cuda"; do
     flags+=(-isystem "$one")
 done
+# compile LEVEL FILE …: adds to `objects`.
+compile() {
+    local level=$1 source object
+    shift
+    for source in "$@"; do
+        object=$folder/$(basename "$(dirname "$source")")-$(basename "$source" .cpp).o
+        "$compiler" "${flags[@]}" "$level" -c "$source" -o "$object"
+        objects+=("$object")
+    done
+}
+# over_standin PROGRAM: links `objects`.
+over_standin() {
+    "$compiler" -o "$folder/$1" "${objects[@]}" "$target/release/libcuda_standin.a" -lpthread -ldl -lm
+}
+
+# ---- The rival ----
+
+fail() {
+    echo "cudastf.sh: $*" >&2
+    exit 1
+}
+# For a GPU: CUDA's runtime is linked in; the driver is the machine's own, so that a library of its
+# name stands for it here.
+for_gpu() {
+    local cudart functions
+    cudart=$(first libcudart_static.a "$cuda/../lib" "$cuda/../lib64" /usr/local/cuda*/lib64 /usr/lib/*-linux-gnu)
+    [ -n "$cudart" ] || {
+        echo "the rival for a GPU is not linked: there is no libcudart_static.a"
+        return
+    }
+    functions=$(nm --undefined-only "${objects[@]}" | sed -n 's/^ *U \(cu[A-Z].*\)$/\1/p' | sort -u)
+    sed 's/.*/void &(void) {}/' <<<"$functions" >"$folder/driver.c"
+    "$compiler" -x c -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$folder/libcuda-stub.so" "$folder/driver.c"
+    "$compiler" -s -o "$folder/rival" "${objects[@]}" "$folder/libcuda-stub.so" "$cudart/libcudart_static.a" \
+        -static-libstdc++ -static-libgcc -lpthread -ldl -lrt -lm
+    echo "built: $folder/rival, $(stat -c %s "$folder/rival") bytes, for SERIATIM_CUDASTF"
+}
+rival() {
+    local folder_of=tests/cudastf/rival program answer shared
+    { echo 'R"PTX('; cat perf/gpu/src/kernels/kernels.ptx; echo ')PTX"'; } >"$folder/kernels.inc"
+    flags+=(-DNDEBUG)
+    objects=()
+    compile -O2 $folder_of/main.cpp
+    shared=("${objects[@]}")
+    compile -O2 $folder_of/on_gpu.cpp
+    for_gpu
+    objects=("${shared[@]}")
+    compile -O2 $folder_of/on_standin.cpp tests/cudastf/runtime/*.cpp
+    over_standin rival-standin
+    for program in chain two-streams fan-{1,4,16,64} random readers pushers-{2,4} asleep; do
+        answer=$(echo "$program 40" | scripts/timed.sh "$folder/rival-standin")
+        [[ $answer = *'"right":true'* ]] || fail "the rival is not right over the stand-in: $answer"
+    done
+    # It would notice.
+    answer=$(echo "random 400" | scripts/timed.sh "$folder/rival-standin" --forgets)
+    [[ $answer = *'"right":false'* ]] || fail "the rival is right though the driver forgets waits: $answer"
+    cargo build --quiet --release --package seriatim-gpu-bench --package cuda-standin \
+        --features seriatim-gpu-bench/cuda --bins --lib
+    SERIATIM_CUDASTF=$folder/rival-standin scripts/timed.sh "$target/release/seriatim-gpu-bench" calls --standin
+}
+echo "CUDASTF of $cccl, CUDA of $cuda"
+if [ "$what" = --rival ]; then
+    rival
+    exit
+fi
+
+# ---- The programs ----
+
 objects=()
-for source in tests/cudastf/*.cpp tests/cudastf/runtime/*.cpp; do
-    object=$folder/$(basename "$source" .cpp).o
-    "$compiler" "${flags[@]}" -c "$source" -o "$object"
-    objects+=("$object")
-done
-"$compiler" -o "$folder/programs" "${objects[@]}" "$target/release/libcuda_standin.a" -lpthread -ldl -lm
-
-# ---- Run ----
-
+compile -O1 tests/cudastf/*.cpp tests/cudastf/runtime/*.cpp
+over_standin programs
 seed=${SERIATIM_GPU_SEED:-1}
 many=${LONG_TESTS:+0}
 run() {
     scripts/timed.sh "$folder/programs" "$@"
 }
-echo "CUDASTF of $cccl, CUDA of $cuda"
 run "$seed" "500$many"
 # Faults of the driver, as tests/cuda-standin/src/planted.rs numbers them. CUDASTF asks no event
 # whether it is done, so that one is not there.

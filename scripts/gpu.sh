@@ -8,7 +8,8 @@
 #                                 ./gpu.sh --run
 #   scripts/gpu.sh --check        all of it over a stand-in for the driver, without a GPU: every
 #                                 row runs, and says 'stand-in, no time'
-#   SERIATIM_CUDASTF=FILE …       a program of CUDASTF, measured in turn with ours
+#   SERIATIM_CUDASTF=FILE …       a program of CUDASTF, measured in turn with ours; if not set, the one
+#                                 that 'scripts/cudastf.sh --rival' has built before, if it has
 #   SERIATIM_OUTPUT=FOLDER …      where the results go: 'results' beside the programs, if not set
 #
 # compute-sanitizer is used where it is on the path or in /usr/local/cuda; cuBLAS and cuSOLVER also
@@ -49,6 +50,7 @@ build() {
     mkdir -p "$folder"
     cp "$target/release/$program" "$target"/release/examples/{digits_gpu,pipeline_gpu} \
         digits/data/digits.csv.gz scripts/gpu.sh scripts/help.sh "$folder"
+    [ ! -x "$target/cudastf/rival" ] || cp "$target/cudastf/rival" "$folder"
     if command -v strip >/dev/null; then
         strip "$folder/$program" "$folder/digits_gpu" "$folder/pipeline_gpu"
     fi
@@ -86,6 +88,7 @@ run() {
     local libraries status=0
     libraries=$(wheels)
     export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}${libraries:+:$libraries}
+    [ ! -x "$folder/rival" ] || export SERIATIM_CUDASTF=${SERIATIM_CUDASTF:-$folder/rival}
     local said
     said=$(left 60 "$folder/$program" found) || { status=$?; echo "$said"; exit "$status"; }
     mkdir -p "$results"
@@ -134,6 +137,7 @@ check() {
     done
     rm -rf "$folder-check"
     left 300 "$release/$program" all --standin --quick --output "$folder-check"
+    left 60 "$release/$program" calls --standin
     # Every row has a figure without a time, or says why it has none.
     python3 - "$folder-check/gpu.json" <<'PYTHON'
 import json

@@ -52,8 +52,16 @@ impl Lab {
     /// # Errors
     /// What is missing.
     pub fn new(device: Device, quick: bool, rival: Option<Rival>) -> Result<Lab, String> {
-        let driver = device.driver.clone().ok_or("bare calls need a driver")?;
         let engine = device.engine().build().map_err(say)?;
+        Lab::over(device, engine, quick, rival)
+    }
+
+    /// One with an engine of the caller's own, over the device.
+    ///
+    /// # Errors
+    /// As for [`Lab::new`].
+    pub fn over(device: Device, engine: Engine, quick: bool, rival: Option<Rival>) -> Result<Lab, String> {
+        let driver = device.driver.clone().ok_or("bare calls need a driver")?;
         let gpu = engine.device(Context::gpu(0)).map_err(say)?;
         let (word, stream) = (driver.allocate_pinned(8)?.cast(), driver.stream()?);
         let pusher = Pusher { engine: engine.clone(), mix: Arc::clone(&device.mix) };
@@ -182,6 +190,24 @@ impl Pusher {
             let out = to.write_on(run).map_err(say)?;
             // SAFETY: the operation has declared the numbers, of its own device.
             unsafe { mix.mix(0, stream, &Mixture { out, from: lent, id, spin, count: 1 }) }
+        });
+        pushed.map_err(say)
+    }
+}
+
+impl Pusher {
+    /// Pushes a kernel that reads a number and touches nothing.
+    ///
+    /// # Errors
+    /// If the engine does not take it.
+    pub fn push_reader(&self, word: &Word) -> Result<(), String> {
+        let (mix, array) = (Arc::clone(&self.mix), word.data.clone());
+        let operation = self.engine.op("reader").context(Context::gpu(0)).read(&word.data);
+        let pushed = operation.push(move |run| {
+            let stream = run.stream().ok_or("this operation has no stream")?;
+            let out = array.read_on(run).map_err(say)?;
+            // SAFETY: none of its numbers is touched.
+            unsafe { mix.mix(0, stream, &Mixture { out, from: [None; 3], id: 0, spin: 0, count: 0 }) }
         });
         pushed.map_err(say)
     }

@@ -17,6 +17,7 @@
 //! | `rows/` | the rows |
 //! | `checks.rs`, `programs.rs` | what must hold on a GPU; random programs |
 //! | `rival.rs` | another program that is measured beside, by a protocol of lines |
+//! | `calls.rs` | how many calls of the driver the programs of that protocol take, ours and its |
 //! | `record.rs` | the file of JSON, and the page |
 
 pub mod algebra;
@@ -28,6 +29,8 @@ pub mod pipeline_gpu;
 pub mod rival;
 pub mod tiles;
 
+#[cfg(feature = "cuda")]
+pub mod calls;
 #[cfg(feature = "cuda")]
 pub mod checks;
 #[cfg(feature = "cuda")]

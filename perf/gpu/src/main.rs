@@ -6,7 +6,7 @@ use seriatim_gpu_bench::lab::Lab;
 use seriatim_gpu_bench::programs;
 use seriatim_gpu_bench::record::Table;
 use seriatim_gpu_bench::rival::Rival;
-use seriatim_gpu_bench::{rows, standin};
+use seriatim_gpu_bench::{calls, rows, standin};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -22,6 +22,7 @@ Usage: seriatim-gpu-bench PART [OPTIONS]
   programs           random programs against a sequential run
   teeth              the stand-in forgets waits, or says too early that something is done: random
                      programs and checks must find it
+  calls              over the stand-in: how many calls of the driver programs take, beside a rival's
   table              the measurements; needs --output
   all                each of these, in processes of their own; needs --output
 
@@ -146,6 +147,11 @@ fn teeth() -> Result<String, String> {
     }
 }
 
+/// The program that is to be measured beside, if one is named.
+fn rival() -> Result<Option<Rival>, String> {
+    std::env::var("SERIATIM_CUDASTF").ok().map(|path| Rival::start(&path)).transpose()
+}
+
 /// Measures the table. Rows that are void are failures.
 fn table(arguments: &Arguments, facts: &[(String, String)]) -> Result<String, String> {
     let mut table = Table::new(&arguments.output()?)?;
@@ -153,7 +159,7 @@ fn table(arguments: &Arguments, facts: &[(String, String)]) -> Result<String, St
         table.fact(name, fact)?;
     }
     let device = Device::open(arguments.which)?;
-    let rival = std::env::var("SERIATIM_CUDASTF").ok().map(|path| Rival::start(&path)).transpose()?;
+    let rival = rival()?;
     table.fact("rival", if rival.is_some() { "as SERIATIM_CUDASTF names it" } else { "not available" })?;
     let tiles = device.tiles.as_ref().map_or_else(|why| format!("not available: {why}"), |tiles| tiles.name());
     table.fact("tiles", tiles)?;
@@ -202,6 +208,7 @@ fn run(arguments: &Arguments) -> Result<String, String> {
             programs::programs(&device()?, arguments.seed, most, Duration::from_secs(arguments.seconds))?
         }
         "teeth" => return teeth(),
+        "calls" => return calls::calls(rival()?),
         "table" => return table(arguments, &[]),
         "all" => return all(arguments),
         part => return Err(format!("{part} is no part; --help lists them")),

@@ -40,6 +40,16 @@ impl Rival {
     /// # Errors
     /// If it does not know the program, has a wrong result, or does not answer.
     pub fn ask(&mut self, program: &str, operations: usize) -> Result<f64, String> {
+        let answer = self.answer(program, operations)?;
+        let micros = answer["micros"].as_f64().filter(|micros| micros.is_finite() && *micros > 0.0);
+        micros.ok_or_else(|| format!("the rival has no time: {answer}"))
+    }
+
+    /// As [`Rival::ask`]; returns all that it says.
+    ///
+    /// # Errors
+    /// As for [`Rival::ask`].
+    pub fn answer(&mut self, program: &str, operations: usize) -> Result<serde_json::Value, String> {
         let asks = self.asks.as_mut().ok_or("the rival takes no lines")?;
         let asked = writeln!(asks, "{program} {operations}").and_then(|()| asks.flush());
         asked.map_err(|error| format!("the rival has gone: {error}"))?;
@@ -52,8 +62,7 @@ impl Rival {
         if answer["program"].as_str() != Some(program) || answer["right"].as_bool() != Some(true) {
             return Err(format!("the rival's result is not right: {line}"));
         }
-        let micros = answer["micros"].as_f64().filter(|micros| micros.is_finite() && *micros > 0.0);
-        micros.ok_or_else(|| format!("the rival has no time: {line}"))
+        Ok(answer)
     }
 }
 

@@ -50,6 +50,11 @@ pub fn planted() -> u64 {
     with(Standin::planted)
 }
 
+/// How often each function of the driver was called.
+pub fn called() -> Vec<(String, u64)> {
+    with(Standin::called)
+}
+
 /// From now on nothing runs.
 pub fn rest() {
     with(|standin| standin.pace(0));

@@ -119,15 +119,7 @@ pub fn readers(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let ours: Contestant<'_> = Box::new(move || {
         let began = Instant::now();
         for _ in 0..count {
-            let (mix, array) = (Arc::clone(&lab.device.mix), word.data.clone());
-            let operation = lab.engine.op("reader").context(Context::gpu(0)).read(&word.data);
-            let pushed = operation.push(move |run| {
-                let stream = run.stream().ok_or("this operation has no stream")?;
-                let out = array.read_on(run).map_err(say)?;
-                // SAFETY: none of its numbers is touched.
-                unsafe { mix.mix(0, stream, &Mixture { out, from: [None; 3], id: 0, spin: 0, count: 0 }) }
-            });
-            pushed.map_err(say)?;
+            lab.pusher.push_reader(&word)?;
         }
         lab.push(&word, &[], 1, 0)?;
         lab.engine.wait_for_var(word.data.variable()).map_err(say)?;
