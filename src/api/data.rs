@@ -16,6 +16,7 @@ use crate::variable::handle::Variable;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::forget;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -190,6 +191,54 @@ impl<T> Data<T> {
                 self.0.variable
             ),
         )
+    }
+}
+
+/// A borrow that is taken and ended any number of times. It keeps the value.
+pub(crate) struct Again<T> {
+    data: Data<T>,
+    changes: bool,
+    is_taken: bool,
+}
+
+impl<T: Sync> Again<T> {
+    /// One that is not taken yet.
+    pub fn new(data: &Data<T>, changes: bool) -> Again<T> {
+        Again { data: data.clone(), changes, is_taken: false }
+    }
+
+    /// Which value it is, and whether it is borrowed to be changed.
+    pub fn what(&self) -> (usize, bool) {
+        (Arc::as_ptr(&self.data.0).addr(), self.changes)
+    }
+
+    /// Takes the borrow, if it is not taken: as [`Data::write`] or [`Data::read`].
+    pub fn take(&mut self) -> Result<(), Error> {
+        match self.changes {
+            _ if self.is_taken => return Ok(()),
+            true => forget(self.data.write()?),
+            false => forget(self.data.read()?),
+        }
+        self.is_taken = true;
+        Ok(())
+    }
+}
+
+impl<T> Again<T> {
+    /// Ends the borrow, if it is taken.
+    pub fn end(&mut self) {
+        match (std::mem::take(&mut self.is_taken), self.changes) {
+            (false, _) => {}
+            // In place of the one that `take` has forgotten.
+            (true, true) => drop(RefMut(&self.data.0, PhantomData)),
+            (true, false) => drop(Ref(&self.data.0, PhantomData)),
+        }
+    }
+}
+
+impl<T> Drop for Again<T> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

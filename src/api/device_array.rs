@@ -1,6 +1,7 @@
-//! The common part of `DeviceData` and `PinnedData`: a lease of memory, the facts that a copy needs
-//! of it, and the rule for its address. Only an operation that runs on the array's own device and
-//! has declared its variable gets the address.
+//! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
+//! it, and the rule for its address. Only an operation that runs on the array's own device and has
+//! declared its variable gets the address. If the operation is captured, what was captured uses the
+//! array at each launch, and the address is noted for that.
 //!
 //! Used by `device_data.rs`, `pinned_data.rs` and `copy.rs`, on any thread; the addresses are asked
 //! for in closures, on the device's workers. There is no state here: a `Data` guards the lease.
@@ -9,9 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::api::data::Data;
+use crate::api::data::{Again, Data};
 use crate::api::device_handle::DeviceHandle;
 use crate::api::graph::delete_own_variable;
+use crate::device::borrows::StandingBorrow;
+use crate::device::current;
 use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
@@ -129,10 +132,43 @@ fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
     Err(Error::new(ErrorKind::BufferMismatch, message))
 }
 
+/// A launch borrows the array as an operation does that is called.
+impl StandingBorrow for Again<Lease> {
+    fn what(&self) -> (usize, bool) {
+        Again::what(self)
+    }
+
+    fn take(&mut self) -> Result<(), Error> {
+        Again::take(self)
+    }
+
+    fn end(&mut self) {
+        Again::end(self);
+    }
+}
+
+/// Notes that the calling operation was given the address of a lease, if it is being captured.
+///
+/// # Errors
+/// The thread does not call the operation's closure, which may be captured.
+fn note(data: &Data<Lease>, changes: bool, run: &RunContext<'_>) -> Result<(), Error> {
+    if run.graph != 0 && !current::is_inside() {
+        let message = format!(
+            "operation '{}' of a graph asks for memory on another thread than the one that calls its closure: ask there, and \
+             hand on the address",
+            run.name()
+        );
+        return Err(Error::new(ErrorKind::NoStream, message));
+    }
+    current::captured(|borrows| borrows.note(Box::new(Again::new(data, changes))));
+    Ok(())
+}
+
 /// The memory of a lease, for an operation of its device that has declared to read it.
 pub(crate) fn read_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
     let lease = data.read()?;
     check_device(&lease, run)?;
+    note(data, false, run)?;
     lease.memory()
 }
 
@@ -140,5 +176,6 @@ pub(crate) fn read_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMem
 pub(crate) fn write_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
     let lease = data.write()?;
     check_device(&lease, run)?;
+    note(data, true, run)?;
     lease.memory()
 }

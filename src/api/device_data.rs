@@ -164,7 +164,8 @@ impl<T: Plain> DeviceData<T> {
     /// [`UndeclaredAccess`](crate::ErrorKind::UndeclaredAccess) if the operation has not declared it;
     /// [`BufferMismatch`](crate::ErrorKind::BufferMismatch) if it runs elsewhere;
     /// [`BorrowConflict`](crate::ErrorKind::BorrowConflict) while another thread borrows it in a
-    /// way that does not go with this.
+    /// way that does not go with this; [`NoStream`](crate::ErrorKind::NoStream) in an operation of
+    /// a graph, on another thread than the one that calls its closure.
     ///
     /// [`DeviceData`] has an example.
     pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {

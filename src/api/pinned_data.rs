@@ -342,7 +342,8 @@ impl<T: Plain> Deref for PinnedRef<'_, T> {
     fn deref(&self) -> &[T] {
         // SAFETY: the lease has room for so many elements, whose bytes were all written, and any
         // bytes are values. While it is borrowed, no other borrow changes it; no device does, since
-        // those were done when it was borrowed, and later ones borrow it first.
+        // those were done when it was borrowed, and what comes later borrows it first: a closure
+        // that asks for the address, a copy, and each launch of a graph that has the address.
         unsafe { std::slice::from_raw_parts(self.0.pinned().raw().cast(), self.1) }
     }
 }

@@ -1,12 +1,13 @@
 //! The device and the stream of the operation that the calling thread runs. Each thread has its
 //! own, which no other thread touches. `src/engine/gpu/call.rs` and
 //! `src/engine/replay/device_graph.rs` set it for the time of a call;
-//! [`RunContext`](crate::RunContext), `handles.rs` and `src/engine/gpu/foreign.rs` read it within
-//! that call.
+//! [`RunContext`](crate::RunContext), `handles.rs`, `src/api/device_array.rs` and
+//! `src/engine/gpu/foreign.rs` read it within that call.
 
 use crate::device::backend::Backend;
+use crate::device::borrows::Borrows;
 use crate::device::raw::{DriverError, RawStream};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
 /// Where an operation runs.
@@ -14,6 +15,8 @@ pub struct Here<'a> {
     pub backend: &'a dyn Backend,
     pub device: usize,
     pub stream: Option<RawStream>,
+    /// While the operation is captured: where the arrays are noted that the graph uses.
+    pub noted: Option<&'a RefCell<Borrows>>,
 }
 
 std::thread_local! {
@@ -31,6 +34,20 @@ fn here<R>(look: impl FnOnce(&Here<'_>) -> R) -> Option<R> {
 /// The stream of the innermost operation that [`within`] runs.
 pub fn stream() -> Option<RawStream> {
     here(|here| here.stream).flatten()
+}
+
+/// Whether the thread calls the closure of an operation on a device.
+pub fn is_inside() -> bool {
+    here(|_| ()).is_some()
+}
+
+/// Gives `note` the borrows of the graph that the innermost operation is captured for, if it is.
+pub fn captured(note: impl FnOnce(&mut Borrows)) {
+    here(|here| {
+        if let Some(noted) = here.noted {
+            note(&mut noted.borrow_mut());
+        }
+    });
 }
 
 /// Makes the device of the innermost operation current again, if it is not.

@@ -8,10 +8,12 @@
 //! that to its times, [`graphs`] that to its graphs, [`raw`] what they give out. `cuda/` implements
 //! the four seams, and [`immediate`] all but the graphs. [`timeline`] keeps the order on a device
 //! by its streams and marks. [`timed_marks`] are those of operations that are profiled. [`current`]
-//! knows the stream of the operation that a thread runs, and [`handles`] the libraries' handles
-//! that a worker keeps. The engine's side is in `src/engine/gpu/`.
+//! knows the stream of the operation that a thread runs, [`handles`] the libraries' handles that a
+//! worker keeps, and [`borrows`] the arrays that a graph of the driver uses. The engine's side is
+//! in `src/engine/gpu/`.
 
 pub mod backend;
+pub mod borrows;
 pub mod clock;
 #[cfg(feature = "cuda")]
 pub mod cuda;

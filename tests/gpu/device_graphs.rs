@@ -3,7 +3,7 @@
 use crate::common::{assert_says, eventually, with_every_builder, Gate};
 use crate::model::{Model, Release};
 use crate::over;
-use seriatim::gpu::DriverError;
+use seriatim::gpu::{DriverError, PinnedData};
 use seriatim::{Capture, Context, Data, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -220,6 +220,95 @@ fn each_closure_is_held_to_what_it_has_declared() {
     let error = engine.wait_for_var_timeout(y.variable(), LIMIT).unwrap_err();
     assert_says(&error, ErrorKind::UndeclaredAccess, &["'does not'"]);
     let _ = engine.wait_for_all_timeout(LIMIT);
+}
+
+/// On every engine: a launch borrows the arrays whose addresses its closures were given, as an
+/// operation does that is called. A borrow of the program's is never used beside it.
+#[test]
+fn each_launch_borrows_what_its_closures_were_given() {
+    with_every_builder(|builder| {
+        let model = Model::new(1, 1, 4);
+        let engine = builder.clone().gpus(Arc::clone(&model) as _).build().unwrap();
+        let gpu = engine.device(GPU).unwrap();
+        let [from, to] = [1u64, 0].map(|value| PinnedData::from_slice(&gpu, &[value]).unwrap());
+        let borrowed = Arc::new(Mutex::new(Vec::new()));
+        let record = |c: &mut Capture| {
+            for _ in 0..2 {
+                let (model, from, to, borrowed) = (Arc::clone(&model), from.clone(), to.clone(), Arc::clone(&borrowed));
+                c.op("adds").context(GPU).read(&from.clone()).write(&to.clone()).device_graph().push(
+                    move |run: &RunContext<'_>| {
+                        // It is noted twice, in two ways.
+                        to.read_on(run)?;
+                        let [input, output] =
+                            [from.read_on(run)?, to.write_on(run)?].map(|memory| memory.raw().expose_provenance());
+                        let (to, borrowed) = (to.clone(), Arc::clone(&borrowed));
+                        model.work(run.stream().unwrap(), vec![input], vec![output], move || {
+                            borrowed.lock().unwrap().push(to.read().is_err());
+                            let [input, output] = [input, output].map(std::ptr::with_exposed_provenance_mut::<u64>);
+                            // SAFETY: the graph keeps both arrays, and its launches have them.
+                            unsafe { *output += *input };
+                        });
+                        Ok::<(), Error>(())
+                    },
+                )?;
+            }
+            Ok(())
+        };
+        let (graph, ()) = engine.capture(record).unwrap();
+        let mut launches = 0;
+        let mut replay = |refused: bool| {
+            graph.replay().unwrap();
+            let outcome = engine.wait_for_var_timeout(to.variable(), LIMIT);
+            launches += usize::from(!refused);
+            assert_eq!(model.world().launches, launches);
+            match outcome {
+                Err(error) if refused => assert_says(&error, ErrorKind::BorrowConflict, &["'adds and 1 more'"]),
+                outcome => assert_eq!(outcome.is_err(), refused),
+            }
+            let _ = engine.wait_for_all_timeout(LIMIT);
+        };
+        replay(false);
+        let reader = to.read().unwrap();
+        replay(true);
+        assert_eq!(*reader, [2]);
+        drop(reader);
+        let writer = from.write().unwrap();
+        replay(true);
+        drop(writer);
+        let reader = from.read().unwrap();
+        replay(false);
+        drop(reader);
+        replay(false);
+        assert_eq!(*to.read().unwrap(), [6]);
+        assert_eq!(*borrowed.lock().unwrap(), [true; 6], "until the device is done");
+        assert_eq!(model.world().races, [""; 0]);
+    });
+}
+
+/// Another thread than the one that calls the closure would be given an address that no launch
+/// borrows.
+#[test]
+fn the_thread_that_is_captured_asks_for_addresses() {
+    for kind in [Kind::PerDevice, Kind::Naive] {
+        let model = Model::new(1, 1, 4);
+        let engine = over(&model).kind(kind).build().unwrap();
+        let host = PinnedData::<u8>::zeros(&engine.device(GPU).unwrap(), 1).unwrap();
+        for captured in [true, false] {
+            let own = host.clone();
+            let lends = move |run: &RunContext<'_>| {
+                std::thread::scope(|scope| scope.spawn(|| own.write_on(run).map(|_| ())).join().unwrap())
+            };
+            let record = |c: &mut Capture| {
+                let op = c.op("lends").context(GPU).write(&host);
+                if captured { op.device_graph() } else { op }.push(lends)
+            };
+            let (graph, ()) = engine.capture(record).unwrap();
+            graph.replay().unwrap();
+            let error = engine.wait_for_var_timeout(host.variable(), LIMIT).unwrap_err();
+            assert_says(&error, ErrorKind::NoStream, &["'lends' of a graph asks for memory on another thread"]);
+            let _ = engine.wait_for_all_timeout(LIMIT);
+        }
+    }
 }
 
 /// Other devices, properties and priorities are not launched with it.

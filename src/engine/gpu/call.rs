@@ -182,7 +182,7 @@ impl Core {
                 pair = gpu.begin_timing(line.local);
             }
         }
-        let here = Here { backend: &*gpu.backend, device: gpu.number, stream };
+        let here = Here { backend: &*gpu.backend, device: gpu.number, stream, noted: None };
         // A thread of the naive engine has handles of libraries for one operation.
         let outer = matches!(way, Way::Finished).then(|| handles::replace(Handles::default()));
         enter(local);

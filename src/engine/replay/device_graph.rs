@@ -2,6 +2,9 @@
 //! closures on a stream that records. Each replay launches what was captured. After a parameter was
 //! replaced, the next replay captures anew.
 //!
+//! What was captured knows arrays by the addresses that the closures were given. So each launch
+//! borrows these arrays, as the closures did: the program may have borrowed one meanwhile.
+//!
 //! [`DeviceGraph::run`] is the closure of the one operation that stands for them. So the rest of
 //! the engine knows nothing of this: to it there is one operation, with one ticket and a stream
 //! like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread that has
@@ -10,17 +13,20 @@
 //! parameter counts in `changes` (`api/parameter.rs`), and never during a replay.
 
 use crate::device::backend::Class;
+use crate::device::borrows::Borrows;
 use crate::device::current::{self, Here};
 use crate::device::graphs::DeviceGraphs;
-use crate::device::raw::{DriverError, RawGraph};
+use crate::device::raw::{DriverError, RawGraph, RawStream};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::replay::program::ReplayedCall;
+use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Source};
 use crate::operation::closure::{catch, DropGuarded};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::operation::name::Name;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -48,8 +54,16 @@ pub struct DeviceGraph {
     captives: Vec<Captive>,
     /// How often parameters of the graph were replaced.
     changes: Arc<AtomicU64>,
-    /// What was captured, and what `changes` was then.
-    captured: Option<(RawGraph, u64)>,
+    captured: Option<Launchable>,
+}
+
+/// What was captured.
+struct Launchable {
+    graph: RawGraph,
+    /// What [`DeviceGraph::changes`] was then.
+    changes: u64,
+    /// The arrays that it uses.
+    borrows: Borrows,
 }
 
 impl Current for CurrentCaptive<'_> {
@@ -89,32 +103,47 @@ impl DeviceGraph {
         };
         // Relaxed: `Parameter::set` and replays follow each other by the graph's own variable.
         let changes = self.changes.load(Relaxed);
-        let graph = match self.captured {
-            Some((graph, of)) if of == changes => graph,
-            _ => {
-                self.forget();
-                let graph = self.capture(graphs, run)?;
-                self.captured = Some((graph, changes));
-                graph
+        let mut captured = match self.captured.take() {
+            Some(captured) if captured.changes == changes => captured,
+            old => {
+                self.forget(old);
+                self.capture(graphs, run, changes)?
             }
         };
-        // SAFETY: both are this device's, which is current on this thread. The tickets of the
-        // operation order what it uses.
-        unsafe { graphs.launch(graph, stream) }.map_err(|refusal| self.refused(&refusal))
+        let launched = self.launch(graphs, &mut captured, stream);
+        self.captured = Some(captured);
+        launched
+    }
+
+    /// Launches what was captured. Borrows until the device is done what it uses; where the
+    /// operation has tickets, which it has left before, these keep other borrows away from then on.
+    fn launch(&self, graphs: &dyn DeviceGraphs, captured: &mut Launchable, stream: RawStream) -> Result<(), Source> {
+        let taken = captured.borrows.take()?;
+        // SAFETY: all are this device's, which is current on this thread. The tickets of the
+        // operation order what it uses; the naive engine has none, and finishes under the borrows.
+        let launched = unsafe {
+            graphs.launch(captured.graph, stream).and_then(|()| match self.core.settings.kind {
+                Kind::Naive => self.gpu.finish(stream),
+                _ => Ok(()),
+            })
+        };
+        drop(taken);
+        launched.map_err(|refusal| self.refused(&refusal))
     }
 
     /// Captures what the closures put on a stream of their own: marks of other threads never come
     /// to it.
-    fn capture(&mut self, graphs: &dyn DeviceGraphs, run: &RunContext<'_>) -> Result<RawGraph, Source> {
-        let gpu = Arc::clone(&self.gpu);
+    fn capture(&mut self, graphs: &dyn DeviceGraphs, run: &RunContext<'_>, changes: u64) -> Result<Launchable, Source> {
+        let (gpu, noted) = (Arc::clone(&self.gpu), RefCell::default());
         let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal))?;
         // SAFETY: the stream was made just now, for the device that is current on this thread. It
         // is given back when its capture has ended, or has not begun.
-        unsafe {
-            let captured = match graphs.begin(stream) {
+        let graph = unsafe {
+            let graph = match graphs.begin(stream) {
                 Err(refusal) => Err(self.refused(&refusal)),
                 Ok(()) => {
-                    let here = Here { backend: &*gpu.backend, device: gpu.number, stream: Some(stream) };
+                    let (backend, noted) = (&*gpu.backend, Some(&noted));
+                    let here = Here { backend, device: gpu.number, stream: Some(stream), noted };
                     let called = current::within(&here, || self.call(run));
                     match (called, graphs.end(stream)) {
                         (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
@@ -128,8 +157,11 @@ impl DeviceGraph {
             if gpu.lost.get().is_none() {
                 gpu.backend.drop_stream(stream);
             }
-            captured
-        }
+            graph?
+        };
+        let mut borrows: Borrows = noted.into_inner();
+        borrows.settle();
+        Ok(Launchable { graph, changes, borrows })
     }
 
     /// Calls the closures in their order, up to one that fails.
@@ -155,8 +187,8 @@ impl DeviceGraph {
     }
 
     /// Gives back what was captured, which the device may still have to do.
-    fn forget(&mut self) {
-        let Some((graph, _)) = self.captured.take().filter(|_| self.gpu.lost.get().is_none()) else { return };
+    fn forget(&self, captured: Option<Launchable>) {
+        let Some(Launchable { graph, .. }) = captured.filter(|_| self.gpu.lost.get().is_none()) else { return };
         // If the device cannot be entered, nothing of it can be given back.
         let _ = self.gpu.entered(|| {
             // SAFETY: it was captured for this device, and is launched no more.
@@ -168,6 +200,7 @@ impl DeviceGraph {
 
 impl Drop for DeviceGraph {
     fn drop(&mut self) {
-        self.forget();
+        let captured = self.captured.take();
+        self.forget(captured);
     }
 }
