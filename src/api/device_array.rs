@@ -160,7 +160,7 @@ fn note(data: &Data<Lease>, changes: bool, run: &RunContext<'_>) -> Result<(), E
         );
         return Err(Error::new(ErrorKind::NoStream, message));
     }
-    current::captured(|borrows| borrows.note(Box::new(Again::new(data, changes))));
+    current::captured(|capture| capture.borrows.borrow_mut().note(Box::new(Again::new(data, changes))));
     Ok(())
 }
 

@@ -9,14 +9,25 @@ use crate::device::borrows::Borrows;
 use crate::device::raw::{DriverError, RawStream};
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
+use std::sync::Arc;
 
 /// Where an operation runs.
 pub struct Here<'a> {
     pub backend: &'a dyn Backend,
     pub device: usize,
     pub stream: Option<RawStream>,
-    /// While the operation is captured: where the arrays are noted that the graph uses.
-    pub noted: Option<&'a RefCell<Borrows>>,
+    /// What it is captured for, if it is captured.
+    pub capture: Option<&'a Capture<'a>>,
+}
+
+/// A graph of the driver that operations are captured for, and what is noted of them.
+pub struct Capture<'a> {
+    /// What is there as long as the graph.
+    pub graph: &'a Arc<()>,
+    /// The arrays that they use.
+    pub borrows: RefCell<Borrows>,
+    /// Whether they have asked for handles of libraries.
+    pub has_handles: Cell<bool>,
 }
 
 std::thread_local! {
@@ -41,13 +52,9 @@ pub fn is_inside() -> bool {
     here(|_| ()).is_some()
 }
 
-/// Gives `note` the borrows of the graph that the innermost operation is captured for, if it is.
-pub fn captured(note: impl FnOnce(&mut Borrows)) {
-    here(|here| {
-        if let Some(noted) = here.noted {
-            note(&mut noted.borrow_mut());
-        }
-    });
+/// Gives `note` what the innermost operation is captured for, if it is.
+pub fn captured<R>(note: impl FnOnce(&Capture<'_>) -> R) -> Option<R> {
+    here(|here| here.capture.map(note)).flatten()
 }
 
 /// Makes the device of the innermost operation current again, if it is not.

@@ -2,6 +2,11 @@
 //! first asks, and used again by those that come later on the same thread. No other thread touches
 //! them.
 //!
+//! What is captured may hold memory that a library ties to a handle. So operations that are
+//! captured for a graph of the driver have handles of their own, which no other operation gets. The
+//! graph is captured anew once its handles may be gone (`src/engine/replay/device_graph.rs`), and a
+//! worker drops those of graphs that are gone when it captures the next time.
+//!
 //! [`RunContext::with_handle`](crate::RunContext::with_handle) asks. At its end the worker drops
 //! them (`src/engine/gpu/entered.rs`). A thread of the naive engine keeps them for one operation
 //! (`src/engine/gpu/call.rs`).
@@ -14,13 +19,37 @@ use std::any::{type_name, Any, TypeId};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::mem::forget;
+use std::sync::{Arc, Weak};
 
-/// Which handle: its type, and a number among those of that type.
-type HandleKey = (TypeId, usize);
+/// Which handle: its type, a number among those of that type, and the graph of the driver that it
+/// is for.
+#[derive(Clone)]
+struct HandleKey(TypeId, usize, Owner);
+
+/// What is there as long as a graph of the driver is; none for handles of other operations.
+type Owner = Option<Weak<()>>;
 
 /// The handles of a thread, by their order.
 #[derive(Default)]
 pub struct Handles(Vec<(HandleKey, Option<Box<dyn Any>>)>);
+
+impl PartialEq for HandleKey {
+    fn eq(&self, other: &HandleKey) -> bool {
+        // As long as a key has a weak one, no other graph has its address.
+        let same_owner = match (&self.2, &other.2) {
+            (Some(own), Some(other)) => own.ptr_eq(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.0 == other.0 && self.1 == other.1 && same_owner
+    }
+}
+
+impl HandleKey {
+    /// Whether the graph is gone, so that nobody asks for the handle any more.
+    fn is_left(&self) -> bool {
+        self.2.as_ref().is_some_and(|graph| graph.strong_count() == 0)
+    }
+}
 
 std::thread_local! {
     /// Those without a value are in use, or are being made.
@@ -37,8 +66,8 @@ impl Handles {
         self.0.pop().and_then(|(_, handle)| handle)
     }
 
-    fn place(&mut self, key: HandleKey) -> Option<usize> {
-        self.0.iter().position(|(of, _)| *of == key)
+    fn place(&self, key: &HandleKey) -> Option<usize> {
+        self.0.iter().position(|(of, _)| of == key)
     }
 }
 
@@ -55,6 +84,15 @@ pub fn replace(handles: Handles) -> Handles {
     KEPT_HANDLES.try_with(|kept| kept.replace(handles)).unwrap_or_default()
 }
 
+/// Takes those handles of the calling thread whose graphs are gone.
+pub fn take_left() -> Handles {
+    KEPT_HANDLES.with_borrow_mut(|kept| {
+        let (left, others) = std::mem::take(&mut kept.0).into_iter().partition(|(key, _)| key.is_left());
+        kept.0 = others;
+        Handles(left)
+    })
+}
+
 /// A handle that an operation uses, or makes.
 struct InUse<H: 'static> {
     key: HandleKey,
@@ -67,7 +105,7 @@ struct InUse<H: 'static> {
 impl<H> Drop for InUse<H> {
     fn drop(&mut self) {
         let handle = self.handle.take();
-        KEPT_HANDLES.with_borrow_mut(|kept| match (kept.place(self.key), handle) {
+        KEPT_HANDLES.with_borrow_mut(|kept| match (kept.place(&self.key), handle) {
             (Some(place), Some(handle)) => kept.0[place].1 = Some(handle),
             (Some(place), None) => drop(kept.0.remove(place)),
             // There always is one. Dropped here, it would be dropped under the borrow.
@@ -83,11 +121,15 @@ pub fn with<H: 'static, R>(
     make: impl FnOnce() -> Result<H, Source>,
     call: impl FnOnce(&mut H) -> R,
 ) -> Result<R, Error> {
-    let key = (TypeId::of::<H>(), number);
-    let found = KEPT_HANDLES.with_borrow_mut(|kept| match kept.place(key) {
+    let owner = current::captured(|capture| {
+        capture.has_handles.set(true);
+        Arc::downgrade(capture.graph)
+    });
+    let key = HandleKey(TypeId::of::<H>(), number, owner);
+    let found = KEPT_HANDLES.with_borrow_mut(|kept| match kept.place(&key) {
         Some(place) => kept.0[place].1.take().map(Some),
         None => {
-            kept.0.push((key, None));
+            kept.0.push((key.clone(), None));
             Some(None)
         }
     });

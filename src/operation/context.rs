@@ -114,6 +114,12 @@ impl RunContext<'_> {
     /// [`stream()`](RunContext::stream) first. If the library ties memory for its work to a handle,
     /// there has to be one for each stream, by [`with_handle_of`](RunContext::with_handle_of).
     ///
+    /// An operation that is captured for a graph of the driver, by
+    /// [`device_graph`](crate::CaptureBuilder::device_graph), gets a handle that only the other
+    /// operations of that graph get, so one is enough for it. When the worker has ended, the next
+    /// replay captures anew; on the naive engine each replay does. When the graph is gone, the
+    /// worker drops the handle before it captures another one, or at its end.
+    ///
     /// Takes time proportional to the handles that the worker has; operations that do not ask take
     /// none.
     ///

@@ -1,11 +1,11 @@
 //! Handles of libraries that workers of a device keep.
 
-use crate::common::{assert_says, Gate};
+use crate::common::{assert_says, eventually, Gate};
 #[cfg(unix)]
 use crate::common::{child, fork_and, run_child_well};
 use crate::model::{entered, stray, Model};
 use crate::over;
-use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext};
+use seriatim::{Capture, Context, Engine, Error, ErrorKind, Graph, Kind, Property, RunContext, Variable};
 use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -388,7 +388,8 @@ fn handles_of_a_lost_device_are_forgotten() {
     assert_eq!(dropped, [Some(1)]);
 }
 
-/// An operation of a graph asks its worker, as one that is pushed; one whose part is captured, too.
+/// An operation of a graph asks its worker, as one that is pushed. Those that are captured for a
+/// graph of the driver have one of their own there.
 #[test]
 fn operations_of_a_graph_have_the_handles_of_their_worker() {
     let model = Model::new(1, 1, 4);
@@ -402,9 +403,135 @@ fn operations_of_a_graph_have_the_handles_of_their_worker() {
     let (graph, ()) = engine.capture(record).unwrap();
     (0..3).for_each(|_| graph.replay().unwrap());
     engine.wait_for_all_timeout(LIMIT).unwrap();
-    assert_eq!((told.made().len(), used.lock().unwrap().len()), (1, 5));
+    let numbers: Vec<usize> = used.lock().unwrap().iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [0, 0, 1, 0, 0]);
     drop((graph, engine));
-    assert_eq!(told.dropped().len(), 1);
+    assert_eq!(told.dropped().len(), 2);
+}
+
+/// Graphs that use a handle: their operations, what these have found when a device did their work,
+/// and how often their closures were called.
+struct Captured {
+    told: Arc<Told>,
+    /// The handle of each launch, and whether it had been dropped.
+    launched: Arc<Mutex<Vec<(usize, bool)>>>,
+    called: Arc<AtomicUsize>,
+}
+
+impl Captured {
+    fn new() -> Captured {
+        Captured { told: Arc::default(), launched: Arc::default(), called: Arc::default() }
+    }
+
+    /// Captures two operations, the second of which uses a handle that the first has made.
+    fn graph(&self, engine: &Engine, model: &Arc<Model>, x: Variable) -> Graph {
+        let record = |c: &mut Capture| {
+            for _ in 0..2 {
+                let (told, model) = (Arc::clone(&self.told), Arc::clone(model));
+                let (launched, called) = (Arc::clone(&self.launched), Arc::clone(&self.called));
+                c.op("part").context(GPU).write(x).device_graph().push(move |run: &RunContext<'_>| {
+                    called.fetch_add(1, SeqCst);
+                    let number = run.with_handle(|| Ok::<_, Error>(Handle::new(&told)), |handle| handle.number)?;
+                    let (told, launched) = (Arc::clone(&told), Arc::clone(&launched));
+                    model.work(run.stream().unwrap(), Vec::new(), vec![0], move || {
+                        let is_gone = told.dropped().iter().any(|(of, _)| *of == number);
+                        launched.lock().unwrap().push((number, is_gone));
+                    });
+                    Ok::<(), Error>(())
+                })?;
+            }
+            Ok(())
+        };
+        engine.capture(record).unwrap().0
+    }
+
+    fn launched(&self) -> Vec<(usize, bool)> {
+        std::mem::take(&mut self.launched.lock().unwrap())
+    }
+}
+
+/// What a library ties to the handle may be in the graph. It is there until the graph is not.
+#[test]
+fn a_graph_of_the_driver_has_handles_of_its_own() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).gpu_workers(1).build().unwrap();
+    let (captured, used) = (Captured::new(), Arc::new(Mutex::new(Vec::new())));
+    let [x, y] = std::array::from_fn(|_| engine.new_variable());
+    let first = captured.graph(&engine, &model, x);
+    engine.op("uses").context(GPU).write(x).push(captured.told.uses(&used)).unwrap();
+    first.replay().unwrap();
+    engine.op("uses").context(GPU).write(x).push(captured.told.uses(&used)).unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    let second = captured.graph(&engine, &model, y);
+    for graph in [&second, &first, &second] {
+        graph.replay().unwrap();
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+    }
+    let pushed: Vec<usize> = used.lock().unwrap().iter().map(|(number, _)| *number).collect();
+    assert_eq!(pushed, [0, 0]);
+    let launched = [1, 1, 2, 2, 1, 1, 2, 2].map(|number| (number, false));
+    assert_eq!((captured.launched(), captured.called.load(SeqCst)), (launched.to_vec(), 4));
+    // Those of graphs that are gone go when the worker captures the next time.
+    // A graph is gone with the two closures that it keeps.
+    let gone = |graph: Graph, left: usize| {
+        drop(graph);
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        eventually("the graph is gone", || Arc::strong_count(&captured.called) == 1 + 2 * left);
+    };
+    gone(first, 1);
+    assert_eq!(captured.told.dropped(), []);
+    for number in 3..13 {
+        let graph = captured.graph(&engine, &model, x);
+        (0..2).for_each(|_| graph.replay().unwrap());
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        assert_eq!(captured.launched(), [(number, false); 4]);
+        gone(graph, 1);
+        let dropped = captured.told.dropped();
+        assert_eq!(dropped.len(), number - 2, "all but the second graph's, the last one's and the worker's");
+        assert!(dropped.iter().all(|(number, at)| captured.told.made()[*number] == *at));
+    }
+    second.replay().unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(captured.launched(), [(2, false); 2]);
+    drop((second, engine));
+    assert_eq!(captured.told.dropped().len(), 13);
+    assert_eq!((model.left(), model.world().races.len()), ((0, 0), 0));
+}
+
+/// A worker drops its handles at its end, and an operation of the naive engine at its own.
+#[test]
+fn a_graph_is_captured_anew_when_its_handles_are_gone() {
+    for kind in [Kind::PerDevice, Kind::Pooled, Kind::Naive] {
+        let model = Model::new(1, 1, 4);
+        let engine = over(&model).kind(kind).build().unwrap();
+        let captured = Captured::new();
+        let [x, y] = std::array::from_fn(|_| engine.new_variable());
+        let graph = captured.graph(&engine, &model, x);
+        // One without a handle stays as it was captured.
+        let called = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&called);
+        let without = move |_: &RunContext<'_>| _ = own.fetch_add(1, SeqCst);
+        let (other, ()) =
+            engine.capture(|c| c.op("without").context(GPU).write(y).device_graph().push(without)).unwrap();
+        for _ in 0..3 {
+            for _ in 0..3 {
+                graph.replay().unwrap();
+                other.replay().unwrap();
+                engine.wait_for_all_timeout(LIMIT).unwrap();
+            }
+            engine.stop().unwrap();
+            engine.start().unwrap();
+        }
+        let launched = captured.launched();
+        assert_eq!(launched.len(), 18);
+        assert_eq!(launched.iter().find(|(_, is_gone)| *is_gone), None, "{kind}");
+        let captures = if kind == Kind::Naive { 9 } else { 3 };
+        assert_eq!((captured.called.load(SeqCst), called.load(SeqCst)), (2 * captures, 1), "{kind}");
+        assert_eq!(captured.told.made().len(), captures, "{kind}");
+        drop((graph, other, engine));
+        assert_eq!(captured.told.dropped().len(), captures, "{kind}");
+        assert_eq!((model.left(), model.world().races.len()), ((0, 0), 0), "{kind}");
+    }
 }
 
 /// Engines have workers of their own.
@@ -460,6 +587,10 @@ pub fn fork_with_handles() {
     let (told, used) = (Arc::new(Told::default()), Arc::new(Mutex::new(Vec::new())));
     engine.op("uses").context(GPU).push(told.uses(&used)).unwrap();
     engine.wait_for_all_timeout(LIMIT).unwrap();
+    let captured = Captured::new();
+    let graph = captured.graph(&engine, &model, engine.new_variable());
+    graph.replay().unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
     let child = engine.clone();
     fork_and(|| {
         // The fork has ended the workers, in the parent and with its devices.
@@ -469,6 +600,10 @@ pub fn fork_with_handles() {
     });
     engine.op("uses").context(GPU).push(told.uses(&used)).unwrap();
     engine.wait_for_all_timeout(LIMIT).unwrap();
-    drop((child, engine));
+    // So is what was captured with one.
+    graph.replay().unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(captured.launched(), [0, 0, 1, 1].map(|number| (number, false)));
+    drop((graph, child, engine));
     assert_eq!((told.made().len(), told.dropped().len()), (2, 2));
 }

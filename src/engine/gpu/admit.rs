@@ -19,7 +19,7 @@ use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock::Lock;
-use crate::sync::{AtomicBool, Ordering::*};
+use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::worker::group::{Group, GroupPlan};
 use crate::worker::remote::Remote;
 use std::sync::{Arc, OnceLock};
@@ -176,6 +176,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         }),
         timing: OnceLock::new(),
         spare_marks: SpareMarks::new(),
+        handles_dropped: AtomicU64::new(0),
         lost: OnceLock::new(),
     })
 }

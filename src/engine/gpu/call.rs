@@ -182,7 +182,7 @@ impl Core {
                 pair = gpu.begin_timing(line.local);
             }
         }
-        let here = Here { backend: &*gpu.backend, device: gpu.number, stream, noted: None };
+        let here = Here { backend: &*gpu.backend, device: gpu.number, stream, capture: None };
         // A thread of the naive engine has handles of libraries for one operation.
         let outer = matches!(way, Way::Finished).then(|| handles::replace(Handles::default()));
         enter(local);
@@ -254,6 +254,8 @@ impl Core {
         if own.is_empty() || gpu.lost.get().is_some() {
             return Ok(());
         }
+        // Before the operation ends, and so before another thread replays a graph.
+        gpu.handles_dropped.fetch_add(1, Relaxed);
         self.finish_stream(gpu, gpu.stream, name)?;
         self.drop_handles(local, gpu, own);
         self.make_current(gpu)

@@ -14,6 +14,8 @@
 //!   the worker that comes to it; `waiting`: by the watcher only;
 //! - `watcher`: by the watcher, and by any thread that parks an operation or wakes it (`sleep.rs`);
 //!   `thread` and `stops`: by threads that start and end it (`watch.rs`);
+//! - `handles_dropped`: by workers at their end (`entered.rs`), on the naive engine by any thread at
+//!   the end of an operation (`call.rs`);
 //! - `lost`: once, by any thread (`loss.rs`);
 //! - `rows`, `timing`, `buffers` and `spare_marks`: as `rows.rs`, `under_way.rs`, `buffers.rs` and
 //!   `spare_marks.rs` say.
@@ -113,6 +115,8 @@ pub struct Gpu {
     pub timing: OnceLock<Timing>,
     /// Marks for streams that are not the engine's.
     pub spare_marks: SpareMarks<Due>,
+    /// How often a thread has dropped the handles of libraries that it had kept.
+    pub handles_dropped: AtomicU64,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }

@@ -11,7 +11,8 @@
 //! touches them.
 //!
 //! At its end a worker drops the handles of libraries that it has kept for operations
-//! ([`Core::drop_worker_handles`]). They are kept in `src/device/handles.rs`.
+//! ([`Core::drop_worker_handles`]), and those of graphs that are gone before it captures another
+//! (`replay/device_graph.rs`). They are kept in `src/device/handles.rs`.
 
 use crate::device::handles::{self, Handles};
 use crate::device::raw::DriverError;
@@ -21,6 +22,7 @@ use crate::engine::gpu::loss::{insist, lost_by, AGAIN};
 use crate::engine::nesting::{enter, leave};
 use crate::error::Fault;
 use crate::operation::closure::drop_quietly;
+use crate::sync::Ordering::Relaxed;
 use crate::thread::context::ThreadContext;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -66,7 +68,18 @@ impl Core {
         let address = ENTERED.with(|(entered, _)| entered.get());
         let is_own = |gpu: &&Arc<Gpu>| Arc::as_ptr(gpu).addr() == address;
         if let Some(gpu) = self.gpus.used().find(is_own).filter(|_| !own.is_empty()) {
+            // Relaxed: the engine starts again, and replays, when this thread has been joined.
+            gpu.handles_dropped.fetch_add(1, Relaxed);
             self.drop_handles(self.local(), gpu, own);
+        }
+    }
+
+    /// Drops the handles that the calling thread keeps for graphs that are gone. The devices have
+    /// done what these have launched.
+    pub(in crate::engine) fn drop_left_handles(&self, gpu: &Gpu) {
+        let left = handles::take_left();
+        if !left.is_empty() {
+            self.drop_handles(self.local(), gpu, left);
         }
     }
 

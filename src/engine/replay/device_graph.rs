@@ -3,7 +3,10 @@
 //! replaced, the next replay captures anew.
 //!
 //! What was captured knows arrays by the addresses that the closures were given. So each launch
-//! borrows these arrays, as the closures did: the program may have borrowed one meanwhile.
+//! borrows these arrays, as the closures did: the program may have borrowed one meanwhile. It may
+//! also hold memory that a library ties to a handle. So the closures have handles of their own, by
+//! `DeviceGraph::mark` (`device/handles.rs`), and the graph is captured anew after some thread of
+//! the device has dropped handles: it may have been the one that has captured.
 //!
 //! [`DeviceGraph::run`] is the closure of the one operation that stands for them. So the rest of
 //! the engine knows nothing of this: to it there is one operation, with one ticket and a stream
@@ -14,7 +17,7 @@
 
 use crate::device::backend::Class;
 use crate::device::borrows::Borrows;
-use crate::device::current::{self, Here};
+use crate::device::current::{self, Capture, Here};
 use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph, RawStream};
 use crate::engine::core::Core;
@@ -26,7 +29,7 @@ use crate::operation::closure::{catch, DropGuarded};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::operation::name::Name;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -51,6 +54,8 @@ pub struct DeviceGraph {
     gpu: Arc<Gpu>,
     /// What the operations are to the device.
     class: Class,
+    /// Says that the graph is there: handles of libraries are kept for it.
+    mark: Arc<()>,
     captives: Vec<Captive>,
     /// How often parameters of the graph were replaced.
     changes: Arc<AtomicU64>,
@@ -64,6 +69,8 @@ struct Launchable {
     changes: u64,
     /// The arrays that it uses.
     borrows: Borrows,
+    /// If it uses handles of libraries: how often some had been dropped on the device then.
+    handles: Option<u64>,
 }
 
 impl Current for CurrentCaptive<'_> {
@@ -91,11 +98,12 @@ impl DeviceGraph {
         captives: Vec<Captive>,
         changes: Arc<AtomicU64>,
     ) -> DeviceGraph {
-        DeviceGraph { core: Arc::clone(core), gpu: Arc::clone(gpu), class, captives, changes, captured: None }
+        let (core, gpu, mark) = (Arc::clone(core), Arc::clone(gpu), Arc::default());
+        DeviceGraph { core, gpu, class, mark, captives, changes, captured: None }
     }
 
     /// Launches the graph on the operation's stream. Captures it first, if that is the first time,
-    /// or a parameter was replaced since.
+    /// or a parameter was replaced since, or its handles may be gone.
     pub fn run(&mut self, run: &RunContext<'_>) -> Result<(), Source> {
         let gpu = Arc::clone(&self.gpu);
         let (Some(graphs), Some(stream)) = (gpu.backend.graphs(), run.stream()) else {
@@ -104,7 +112,7 @@ impl DeviceGraph {
         // Relaxed: `Parameter::set` and replays follow each other by the graph's own variable.
         let changes = self.changes.load(Relaxed);
         let mut captured = match self.captured.take() {
-            Some(captured) if captured.changes == changes => captured,
+            Some(captured) if captured.changes == changes && self.has_handles_of(&captured) => captured,
             old => {
                 self.forget(old);
                 self.capture(graphs, run, changes)?
@@ -113,6 +121,13 @@ impl DeviceGraph {
         let launched = self.launch(graphs, &mut captured, stream);
         self.captured = Some(captured);
         launched
+    }
+
+    /// Whether the handles are there that were used for what was captured.
+    fn has_handles_of(&self, captured: &Launchable) -> bool {
+        // Relaxed: whichever thread has dropped them has ended, or has ended an operation that was
+        // before this one.
+        captured.handles.is_none_or(|dropped| dropped == self.gpu.handles_dropped.load(Relaxed))
     }
 
     /// Launches what was captured. Borrows until the device is done what it uses; where the
@@ -134,7 +149,10 @@ impl DeviceGraph {
     /// Captures what the closures put on a stream of their own: marks of other threads never come
     /// to it.
     fn capture(&mut self, graphs: &dyn DeviceGraphs, run: &RunContext<'_>, changes: u64) -> Result<Launchable, Source> {
-        let (gpu, noted) = (Arc::clone(&self.gpu), RefCell::default());
+        let (gpu, mark) = (Arc::clone(&self.gpu), Arc::clone(&self.mark));
+        self.core.drop_left_handles(&gpu);
+        let dropped = gpu.handles_dropped.load(Relaxed);
+        let capture = Capture { graph: &mark, borrows: RefCell::default(), has_handles: Cell::new(false) };
         let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal))?;
         // SAFETY: the stream was made just now, for the device that is current on this thread. It
         // is given back when its capture has ended, or has not begun.
@@ -142,8 +160,8 @@ impl DeviceGraph {
             let graph = match graphs.begin(stream) {
                 Err(refusal) => Err(self.refused(&refusal)),
                 Ok(()) => {
-                    let (backend, noted) = (&*gpu.backend, Some(&noted));
-                    let here = Here { backend, device: gpu.number, stream: Some(stream), noted };
+                    let (backend, capture) = (&*gpu.backend, Some(&capture));
+                    let here = Here { backend, device: gpu.number, stream: Some(stream), capture };
                     let called = current::within(&here, || self.call(run));
                     match (called, graphs.end(stream)) {
                         (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
@@ -159,9 +177,10 @@ impl DeviceGraph {
             }
             graph?
         };
-        let mut borrows: Borrows = noted.into_inner();
+        let handles = capture.has_handles.get().then_some(dropped);
+        let mut borrows = capture.borrows.into_inner();
         borrows.settle();
-        Ok(Launchable { graph, changes, borrows })
+        Ok(Launchable { graph, changes, borrows, handles })
     }
 
     /// Calls the closures in their order, up to one that fails.
