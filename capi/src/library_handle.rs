@@ -43,10 +43,10 @@ impl Drop for LibraryHandle {
 /// `seriatim_run_context_stream()` first. If the library ties memory for its work to a handle,
 /// there has to be one for each stream: the stream is a good key then.
 ///
-/// An operation that is captured for a graph of the driver (`SeriatimOperation.device_graph`) gets a
-/// handle that only the other operations of that graph get, so one is enough for it. When the worker
-/// has ended, the next replay captures anew; on the naive engine each replay does. When the graph
-/// is gone, the handle is destroyed before the worker captures another one, or at its end.
+/// An operation that is captured for a graph of the driver (`SeriatimOperation.device_graph`) gets
+/// a handle that only the other operations of that graph get, so one is enough for it. When the
+/// worker has ended, the next replay captures anew; on the naive engine each replay does. When the
+/// graph is gone, the handle is destroyed before the worker captures another one, or at its end.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_NO_STREAM` if the operation has none: on the processor, and for

@@ -14,7 +14,7 @@ use crate::api::operator::Operator;
 use crate::api::parameter::Parameter;
 use crate::device::Context;
 use crate::engine::draft::Draft;
-use crate::engine::replay::assemble::{Captured, Recording, Whole};
+use crate::engine::replay::assemble::{Captured, Joins, Recording, Whole};
 use crate::error::Error;
 use crate::operation::name::Name;
 use crate::variable::handle::Variable;
@@ -170,7 +170,7 @@ impl Capture {
         let (name, property, claims, body) = operator.captured(self.engine.core())?;
         self.recording.record(
             self.engine.core(),
-            Captured { body, name, context, property, priority, joins: false },
+            Captured { body, name, context, property, priority, joins: Joins::No },
             claims,
         )
     }

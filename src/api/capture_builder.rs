@@ -10,7 +10,7 @@
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::draft::Draft;
-use crate::engine::replay::assemble::{detached, sync, Captured, Recording};
+use crate::engine::replay::assemble::{detached, sync, Captured, Joins, Recording};
 use crate::engine::replay::program::Body;
 use crate::engine::request::Request;
 use crate::error::Error;
@@ -36,12 +36,12 @@ pub struct CaptureBuilder<'c> {
     core: &'c Core,
     recording: &'c mut Recording,
     draft: Draft,
-    joins: bool,
+    joins: Joins,
 }
 
 impl<'c> CaptureBuilder<'c> {
     pub(super) fn new(core: &'c Core, recording: &'c mut Recording, draft: Draft) -> CaptureBuilder<'c> {
-        CaptureBuilder { core, recording, draft, joins: false }
+        CaptureBuilder { core, recording, draft, joins: Joins::No }
     }
 }
 
@@ -141,8 +141,10 @@ impl CaptureBuilder<'_> {
     /// puts there is done in each replay, and what else it does is not done again. So it keeps to
     /// [`RunContext::stream`], and waits for nothing and allocates nothing on the device. What it
     /// reads by [`Parameter::get`](crate::Parameter::get) stays as it was; after a
-    /// [`Parameter::set`](crate::Parameter::set) the next replay calls the closures anew. If one of
-    /// them fails, none of the whole is done, and the next replay calls them again.
+    /// [`Parameter::set`](crate::Parameter::set) the next replay calls the closures anew, and so it
+    /// does when the handle of a library is gone that one of them has used
+    /// ([`RunContext::with_handle`]). If one of them fails, none of the whole is done, and the next
+    /// replay calls them again.
     ///
     /// It changes nothing on the processor, for [`push_async`](CaptureBuilder::push_async) and
     /// [`Property::Async`], and if the back end has no [graphs](crate::gpu::DeviceGraphs): then the
@@ -162,7 +164,13 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn device_graph(mut self) -> Self {
-        self.joins = true;
+        self.joins = Joins::Asks;
+        self
+    }
+
+    /// Has the operation launched with others that ask for it, if it comes after one of them.
+    pub(super) fn follows(mut self) -> Self {
+        self.joins = Joins::Follows;
         self
     }
 

@@ -2,16 +2,17 @@
 //! operations.
 //!
 //! Programs call them, on any thread. A copy is an operation like any other (`src/api/push.rs`),
-//! and in a graph like any other there (`src/api/capture.rs`). Its closure borrows both arrays, on
-//! the copy worker of the device, or on a caller of the naive engine. The arrays are in
-//! `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the stream is in
+//! and in a graph like any other there (`src/api/capture.rs`), or launched with others as a graph
+//! of the driver (`src/engine/replay/merged.rs`). Its closure borrows both arrays, on the copy
+//! worker of the device, on a worker that captures, or on a caller of the naive engine. The arrays
+//! are in `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the stream is in
 //! `src/engine/gpu/lease.rs`.
 
 #![forbid(unsafe_code)]
 
 use crate::api::capture::Capture;
 use crate::api::data::Data;
-use crate::api::device_array::{Array, End};
+use crate::api::device_array::{note, Array, End};
 use crate::api::engine::Engine;
 use crate::device::memory::Plain;
 use crate::device::Context;
@@ -59,8 +60,10 @@ impl Capture {
     /// Records a copy of an array to another one of the same length, which [`Engine::copy`] would
     /// push. Each replay copies what is there then. The graph keeps both arrays.
     ///
-    /// The copy is no part of a graph of the driver: an operation that asks for
-    /// [`device_graph`](crate::CaptureBuilder::device_graph) puts copies on its stream itself.
+    /// A copy on one device, or between one and pinned memory, is launched with operations of that
+    /// device that ask for [`device_graph`](crate::CaptureBuilder::device_graph), if it comes after
+    /// one of them and they have no priority: it reads what they change, or changes what they use.
+    /// It could begin no earlier by itself. Others are operations of their own.
     ///
     /// # Errors
     /// [`BufferMismatch`](ErrorKind::BufferMismatch) as for [`Engine::copy`]; otherwise those of
@@ -86,6 +89,7 @@ impl Capture {
     pub fn copy<T: Plain>(&mut self, from: &impl Array<T>, to: &impl Array<T>) -> Result<(), Error> {
         let copy = Copy::new(&from.end(), &to.end())?;
         let operation = self.op(NAME).context(copy.context).property(copy.property);
+        let operation = if copy.is_within { operation.follows() } else { operation };
         operation.read(copy.from.variable()).write(copy.to.variable()).push(move |run| copy.queue(run))
     }
 }
@@ -99,6 +103,8 @@ struct Copy {
     to: Data<Lease>,
     context: Context,
     property: Property,
+    /// Whether no other device takes part.
+    is_within: bool,
 }
 
 impl Copy {
@@ -123,12 +129,15 @@ impl Copy {
                 ))
             }
         };
-        Ok(Copy { from: from.data.clone(), to: to.data.clone(), context, property })
+        let is_within = [from, to].iter().all(|end| end.context == context || !end.is_on_device);
+        Ok(Copy { from: from.data.clone(), to: to.data.clone(), context, property, is_within })
     }
 
     /// Puts the copy on the stream of its operation.
     fn queue(&self, run: &RunContext<'_>) -> Result<(), Error> {
         let (from, to) = (self.from.read()?, self.to.write()?);
+        note(&self.from, false, run)?;
+        note(&self.to, true, run)?;
         run.stream().map_or(Ok(()), |stream| to.copy_from(&from, stream))
     }
 }

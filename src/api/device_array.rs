@@ -147,11 +147,11 @@ impl StandingBorrow for Again<Lease> {
     }
 }
 
-/// Notes that the calling operation was given the address of a lease, if it is being captured.
+/// Notes that the calling operation uses a lease by its address, if it is being captured.
 ///
 /// # Errors
 /// The thread does not call the operation's closure, which may be captured.
-fn note(data: &Data<Lease>, changes: bool, run: &RunContext<'_>) -> Result<(), Error> {
+pub(crate) fn note(data: &Data<Lease>, changes: bool, run: &RunContext<'_>) -> Result<(), Error> {
     if run.graph != 0 && !current::is_inside() {
         let message = format!(
             "operation '{}' of a graph asks for memory on another thread than the one that calls its closure: ask there, and \

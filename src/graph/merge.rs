@@ -3,7 +3,8 @@
 //! Used by `engine/replay/merged.rs`, on the thread that captures. An operation joins the last row
 //! of its kind if that adds no wait to the row: all that it waits for is in the row, or the row
 //! waits for that already. So a row begins as early as its first operation can, and rows make no
-//! circles.
+//! circles. An operation that begins no row joins one only if it waits for something there: by
+//! itself it could begin no earlier, since all of a row ends at once.
 
 #![forbid(unsafe_code)]
 
@@ -13,8 +14,8 @@ use std::hash::Hash;
 
 /// Puts operations into rows, each in the order of its operations; the rows are in an order in
 /// which they can run. Only operations of equal kinds are in one row, and one without a kind is
-/// alone.
-pub fn merge<K: Eq + Hash + Copy>(predecessors: &Adjacency, kinds: &[Option<K>]) -> Vec<Vec<u32>> {
+/// alone. `begins` says which may begin a row that others join.
+pub fn merge<K: Eq + Hash + Copy>(predecessors: &Adjacency, kinds: &[Option<K>], begins: &[bool]) -> Vec<Vec<u32>> {
     let mut rows: Vec<Vec<u32>> = Vec::new();
     let mut row_of: Vec<u32> = Vec::with_capacity(kinds.len());
     // For each row the rows that it waits for, in order.
@@ -25,15 +26,16 @@ pub fn merge<K: Eq + Hash + Copy>(predecessors: &Adjacency, kinds: &[Option<K>])
         before.sort_unstable();
         before.dedup();
         let joins = |row: &u32| before.iter().all(|of| of == row || waits[*row as usize].binary_search(of).is_ok());
-        let row = kind.and_then(|kind| open.get(&kind).copied()).filter(joins);
-        let row = row.unwrap_or_else(|| {
+        let follows = |row: &u32| begins[operation] || before.contains(row);
+        let joined = kind.and_then(|kind| open.get(&kind).copied()).filter(joins).filter(follows);
+        let row = joined.unwrap_or_else(|| {
             rows.push(Vec::new());
             waits.push(before);
             rows.len() as u32 - 1
         });
         rows[row as usize].push(operation as u32);
         row_of.push(row);
-        kind.iter().for_each(|kind| _ = open.insert(*kind, row));
+        kind.filter(|_| begins[operation]).into_iter().for_each(|kind| _ = open.insert(kind, row));
     }
     rows
 }
@@ -47,7 +49,7 @@ mod tests {
     fn merged(uses: &[Vec<NodeUse>], variables: usize, kinds: &[Option<u8>]) -> (Adjacency, Vec<Vec<u32>>) {
         let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
         let before = predecessors(&uses, variables);
-        let rows = merge(&before, kinds);
+        let rows = merge(&before, kinds, &vec![true; kinds.len()]);
         (before, rows)
     }
 
@@ -88,5 +90,26 @@ mod tests {
         let uses = vec![vec![write(0)], vec![write(1)], vec![read(0), write(2)], vec![read(2)], vec![read(1), read(2)]];
         let (_, rows) = merged(&uses, 3, &[Some(0), Some(0), None, Some(0), Some(0)]);
         assert_eq!(rows, [vec![0, 1], vec![2], vec![3], vec![4]]);
+    }
+
+    #[test]
+    fn what_begins_no_row_follows_something_there() {
+        let (write, read) =
+            (|variable| NodeUse { variable, writes: true }, |variable| NodeUse { variable, writes: false });
+        // Numbers 0, 2 and 4 begin no row: 0 and 2 wait for nothing, 4 for number 1. Number 5 waits
+        // for 2, and so for more than the row before.
+        let uses = [
+            vec![write(0)],
+            vec![write(1)],
+            vec![write(2)],
+            vec![read(1), write(3)],
+            vec![read(1), write(5)],
+            vec![read(2), write(4)],
+            vec![read(4), read(2)],
+        ];
+        let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
+        let begins = [false, true, false, true, false, true, true];
+        let rows = merge(&predecessors(&uses, 6), &[Some(0); 7], &begins);
+        assert_eq!(rows, [vec![0], vec![1, 3, 4], vec![2], vec![5, 6]]);
     }
 }

@@ -14,8 +14,8 @@
 //!   the worker that comes to it; `waiting`: by the watcher only;
 //! - `watcher`: by the watcher, and by any thread that parks an operation or wakes it (`sleep.rs`);
 //!   `thread` and `stops`: by threads that start and end it (`watch.rs`);
-//! - `handles_dropped`: by workers at their end (`entered.rs`), on the naive engine by any thread at
-//!   the end of an operation (`call.rs`);
+//! - `handles_dropped`: by workers at their end (`entered.rs`), and on the naive engine by any
+//!   thread at the end of an operation (`call.rs`);
 //! - `lost`: once, by any thread (`loss.rs`);
 //! - `rows`, `timing`, `buffers` and `spare_marks`: as `rows.rs`, `under_way.rs`, `buffers.rs` and
 //!   `spare_marks.rs` say.

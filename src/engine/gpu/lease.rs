@@ -14,6 +14,7 @@
 //! row: each operation leaves its ticket before its closure is called, and the closure has owned a
 //! share of the lease.
 
+use crate::device::current;
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawMemory, RawStream};
 use crate::device::Context;
@@ -160,7 +161,8 @@ impl Lease {
     }
 
     /// Puts a copy of another buffer into this one on a stream. The caller has borrowed both, and
-    /// is the closure of an operation that has declared both.
+    /// is the closure of an operation that has declared both. If that is captured, it has noted
+    /// both for the launches.
     pub fn copy_from(&self, from: &Lease, stream: RawStream) -> Result<(), Error> {
         let (source, target) = (from.found()?, self.found()?);
         let (source, target) = ((source.kind, source.memory), (target.kind, target.memory));
@@ -182,10 +184,11 @@ impl Lease {
 
     /// What has become of a call that has queued something.
     fn finished(&self, queued: Result<(), DriverError>, stream: RawStream) -> Result<(), Error> {
-        // The naive engine leaves no tickets: all is over before the caller's borrows end.
+        // The naive engine leaves no tickets: all is over before the caller's borrows end. What is
+        // captured is not done yet, and each launch borrows.
         let finish = || match self.core.settings.kind {
             // SAFETY: the stream is that of the operation that the caller is, and of this device.
-            Kind::Naive => unsafe { self.gpu.finish(stream) },
+            Kind::Naive if !current::is_captured() => unsafe { self.gpu.finish(stream) },
             _ => Ok(()),
         };
         queued.and_then(|()| finish()).map_err(|refusal| {

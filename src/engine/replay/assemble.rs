@@ -58,8 +58,18 @@ pub struct Captured {
     pub context: Context,
     pub property: Property,
     pub priority: i32,
-    /// Whether it asks for `device_graph()`: then `replay/merged.rs` may join it with others.
-    pub joins: bool,
+    /// Whether `replay/merged.rs` may join it with others.
+    pub joins: Joins,
+}
+
+/// Whether an operation may be launched with others, as a graph of the driver.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Joins {
+    No,
+    /// It asks for that, by `device_graph()`, also if it is alone.
+    Asks,
+    /// Behind others that ask, if it comes after one of them: a copy.
+    Follows,
 }
 
 /// The properties of a graph as a whole.
@@ -379,7 +389,7 @@ fn part(captured: Captured, uses: &[UsedSlot], whole: &Whole) -> Captured {
     let kind = NodeKind { name, context, property, has_stream: on_device && !property.runs_on_pusher() };
     let block = NodeBlock::new(kind, &uses, &PART, LENT);
     let body = Body::Part(Box::new(Part { body, block, priority }));
-    Captured { body, name, context, property, priority, joins: false }
+    Captured { body, name, context, property, priority, joins: Joins::No }
 }
 
 /// The body of a synchronous operation, which ends with its call.

@@ -8,13 +8,14 @@
 use crate::device::Device;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::replay::assemble::{sync, Captured, Recording};
+use crate::engine::replay::assemble::{sync, Captured, Joins, Recording};
 use crate::engine::replay::device_graph::{Captive, DeviceGraph};
 use crate::engine::replay::program::Body;
 use crate::graph::edges::{predecessors, NodeUse};
 use crate::graph::merge::merge;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
+use crate::operation::property::Property;
 use std::sync::Arc;
 
 impl Recording {
@@ -23,16 +24,19 @@ impl Recording {
         let kind = |captured: &Captured| {
             let Captured { context, property, priority, .. } = *captured;
             let has_stream = context.device() == Device::Gpu && !property.runs_on_pusher();
-            let joins = captured.joins && has_stream && matches!(captured.body, Body::Sync(_));
+            let joins = captured.joins != Joins::No && has_stream && matches!(captured.body, Body::Sync(_));
+            // A copy that follows others is put on their stream.
+            let property = if captured.joins == Joins::Follows { Property::Normal } else { property };
             (joins && core.gpu(context).backend.graphs().is_some()).then_some((context, property, priority))
         };
         let kinds: Vec<_> = self.recorded.iter().map(kind).collect();
-        if kinds.iter().all(Option::is_none) {
+        let begins: Vec<bool> = self.recorded.iter().map(|captured| captured.joins == Joins::Asks).collect();
+        if !kinds.iter().zip(&begins).any(|(kind, begins)| kind.is_some() && *begins) {
             return self;
         }
         let uses: Vec<Vec<NodeUse>> = self.uses().into_iter().map(<[NodeUse]>::to_vec).collect();
         let slices: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
-        let rows = merge(&predecessors(&slices, self.variables.len()), &kinds);
+        let rows = merge(&predecessors(&slices, self.variables.len()), &kinds, &begins);
         let mut recorded: Vec<Option<Captured>> = self.recorded.drain(..).map(Some).collect();
         (self.uses, self.ends) = (Vec::new(), Vec::new());
         for row in rows {
@@ -44,7 +48,7 @@ impl Recording {
             self.ends.push(self.uses.len() as u32);
             let mut operations =
                 row.iter().filter_map(|of| Some((recorded[*of as usize].take()?, slices[*of as usize])));
-            match kinds[row[0] as usize] {
+            match kinds[row[0] as usize].filter(|_| begins[row[0] as usize]) {
                 Some(_) => {
                     let one = self.as_one(core, operations.collect());
                     self.recorded.push(one);
@@ -71,6 +75,6 @@ impl Recording {
         let (gpu, class) = (core.gpu(context), Gpu::class(property, priority));
         let mut graph = DeviceGraph::new(core, gpu, class, captives, Arc::clone(&self.changes));
         let body = sync(move |run: &RunContext<'_>| graph.run(run));
-        Captured { body, name, context, property, priority, joins: false }
+        Captured { body, name, context, property, priority, joins: Joins::No }
     }
 }
