@@ -38,8 +38,8 @@ pub struct Overlap {
     pub computing: u64,
     /// For how long it did both.
     pub both: u64,
-    /// How many operations it did. Those that have no span on the device ([`Event::device`]) are
-    /// not among them: asynchronous ones, and those of captured graphs.
+    /// How many operations it did. Asynchronous ones, which have no span on the device
+    /// ([`Event::device`]), are not among them.
     ///
     /// [`Event::device`]: crate::Event::device
     pub operations: u64,

@@ -131,9 +131,10 @@ impl Event {
         }
     }
 
-    /// When it ran on its device, and on which stream. `None` for an operation of the processor, of
-    /// a captured graph, or one that is asynchronous, was skipped, or was lost with its device.
-    /// Also `None` on the naive engine, which waits for the device before an operation ends.
+    /// When it ran on its device, and on which stream. `None` for an operation of the processor,
+    /// for one that was skipped or lost with its device, for asynchronous ones, and on the naive
+    /// engine, which waits for the device before an operation ends. Operations of a captured graph
+    /// that are launched as a whole are one event.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

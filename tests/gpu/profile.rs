@@ -137,6 +137,62 @@ fn without_a_clock_there_are_the_processors_times() {
     assert!(profile.table().contains("times by the processor's clock"), "{}", profile.table());
 }
 
+/// Those that are replayed one by one, and those that are launched as a whole.
+#[test]
+fn operations_of_a_graph_have_the_times_of_the_device() {
+    let _watchdog = Watchdog::new(120, "profiled replays");
+    for has_clock in [true, false] {
+        let model = Model::new(1, 1, 4);
+        model.world().has_clock = has_clock;
+        let engine = over(&model).gpu_workers(1).build().unwrap();
+        let x = engine.new_variable();
+        let work = |pieces: usize| {
+            let own = Arc::clone(&model);
+            move |run: &RunContext<'_>| {
+                let stream = run.stream().expect("it is on a device");
+                (0..pieces).for_each(|_| own.work(stream, Vec::new(), Vec::new(), || ()));
+            }
+        };
+        let record = |c: &mut seriatim::Capture| {
+            c.op("usual").context(GPU).writes([x]).push(work(3))?;
+            c.op("copy").context(GPU).property(Property::CopyToGpu).writes([x]).push(work(2))?;
+            c.op("processor").writes([x]).push(|_| ())?;
+            (0..3).try_for_each(|_| c.op("whole").context(GPU).writes([x]).device_graph().push(work(2)))
+        };
+        let (graph, ()) = engine.capture(record).unwrap();
+        let replay = |count: usize| {
+            (0..count).for_each(|_| graph.replay().unwrap());
+            engine.wait_for_all().unwrap();
+            model.world().timed_records
+        };
+        assert_eq!(replay(3), 0);
+        engine.start_profiling();
+        let records = replay(10);
+        engine.stop_profiling();
+        assert_eq!(replay(3), records, "only what is profiled has timed marks");
+        let profile = engine.profile();
+        assert_sound(&profile);
+        let mut names = HashMap::new();
+        for event in profile.events() {
+            let Some(span) = event.device() else {
+                assert!(["processor", ""].contains(&event.name) || event.name.contains("graph"), "{event:?}");
+                continue;
+            };
+            *names.entry(event.name).or_insert(0) += 1;
+            assert_eq!(span.accuracy.is_some(), has_clock);
+            assert_eq!(span.stream.to_string() == "gpu(0) copy to", event.name == "copy");
+            // What is launched as a whole is one step of the model. The mark behind is another.
+            let steps = HashMap::from([("usual", 4), ("copy", 3), ("whole and 2 more", 2)])[event.name];
+            assert!(!has_clock || span.end - span.start >= 1000 * steps, "{event:?}");
+        }
+        assert_eq!(names, HashMap::from([("usual", 10), ("copy", 10), ("whole and 2 more", 10)]));
+        let overlap = profile.overlap(GPU).unwrap();
+        assert_eq!((overlap.operations, overlap.host_timed), (30, if has_clock { 0 } else { 30 }));
+        drop((graph, engine));
+        eventually("all is given back", || model.left() == (0, 0));
+    }
+}
+
 /// The overlap of random programs on all streams, against a count piece by piece.
 #[test]
 fn overlap_is_that_of_the_spans() {

@@ -18,6 +18,7 @@ use crate::engine::execute::is_skipped;
 use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::entered::mistrust;
 use crate::engine::gpu::loss::{insist, AGAIN};
+use crate::engine::gpu::timing::Record;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -118,7 +119,12 @@ impl Core {
             match body.run {
                 Run::Sync(call) => {
                     let enlisted = Enlisted::new(&self.memory, block);
-                    let outcome = self.call_within(local, block, &visit, (true, worker), || {
+                    let record = || self.record_timed(block, worker);
+                    let record: Option<Record<'_>> = match (*block).flags & FLAG_PROFILED {
+                        0 => None,
+                        _ => Some(&record),
+                    };
+                    let outcome = self.call_within(local, block, &visit, (true, record), || {
                         within(&enlisted, || call(storage, &run))
                     });
                     visit.end();
@@ -131,7 +137,7 @@ impl Core {
                     let (completion, called) = self.begin_call(local, block, worker);
                     let copied = Copied::of(&self.memory, block);
                     let call = || within(&copied, || call(storage, &run, completion));
-                    let outcome = self.call_within(local, block, &visit, (false, worker), call);
+                    let outcome = self.call_within(local, block, &visit, (false, None), call);
                     visit.end();
                     self.end_call(local, called, outcome);
                 }
@@ -149,7 +155,9 @@ impl Core {
     }
 
     /// Calls a closure, which does not unwind, with the stream of its way; and leaves the tickets
-    /// of its operation, unless that ends by a completion.
+    /// of its operation, unless that ends by a completion. If there is `record`, the operation is
+    /// profiled: `record` is called when it has times of the device, which only one with a
+    /// timeline has.
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's. After the call of a closure that is not
@@ -159,7 +167,7 @@ impl Core {
         local: &ThreadContext,
         block: *mut Block,
         visit: &Visit<'_>,
-        (is_sync, worker): (bool, Option<usize>),
+        (is_sync, record): (bool, Option<Record<'_>>),
         call: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let Visit { gpu, way, .. } = visit;
@@ -170,15 +178,11 @@ impl Core {
         };
         // SAFETY: by the contract.
         let name = unsafe { Block::name(block) };
-        let mut is_profiled = false;
         let mut pair = None;
         if let (Way::Queued(line), true) = (way, is_sync) {
             // SAFETY: by the contract.
-            unsafe {
-                self.leave_tickets(local, block, gpu, line);
-                is_profiled = (*block).flags & FLAG_PROFILED != 0;
-            }
-            if is_profiled {
+            unsafe { self.leave_tickets(local, block, gpu, line) };
+            if record.is_some() {
                 pair = gpu.begin_timing(line.local);
             }
         }
@@ -200,9 +204,8 @@ impl Core {
         match way {
             _ if !is_sync => outcome,
             Way::Queued(line) => {
-                if is_profiled {
-                    // SAFETY: by the contract.
-                    unsafe { self.end_timing(block, gpu, line.local, pair, worker) };
+                if let Some(record) = record {
+                    gpu.end_timing(line.local, pair, record);
                 }
                 line.timeline.tell();
                 // If the mark is refused, the next call that needs it sees the error.

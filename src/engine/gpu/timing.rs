@@ -34,6 +34,12 @@ const LOOKING_TIME: u64 = 1_000_000;
 /// So much later, at the earliest, the watcher tries again.
 const RETRY_AFTER: u64 = 10_000_000;
 
+/// The place of an event that was recorded, if there was room, and when the closure was called.
+pub type Recorded = (Option<usize>, u64);
+
+/// Records the event of an operation that has been called.
+pub type Record<'a> = &'a dyn Fn() -> Recorded;
+
 impl Gpu {
     /// Puts a timed mark before the work of an operation; returns the pair. For the owner of the
     /// timeline.
@@ -41,6 +47,20 @@ impl Gpu {
     pub(super) fn begin_timing(&self, line: usize) -> Option<usize> {
         let timing = self.timing.get_or_init(|| Timing::new(self.lines.len(), self.ahead));
         timing.marks.begin(&*self.backend, self.number, self.lines[line].timeline.stream())
+    }
+
+    /// Puts a timed mark behind the work of an operation, records its event, and notes both for the
+    /// watcher. Called after the closure, and before the number is told. For the owner of the
+    /// timeline.
+    #[cold]
+    pub(super) fn end_timing(&self, line: usize, pair: Option<usize>, record: Record<'_>) {
+        let (timing, timeline) = (self.timing.get().expect("timing has begun"), &self.lines[line].timeline);
+        let pair = pair.filter(|pair| timing.marks.end(&*self.backend, *pair, timeline.stream()).is_ok());
+        let (event, called) = record();
+        let Some(event) = event else {
+            return pair.into_iter().for_each(|pair| timing.marks.free(pair));
+        };
+        timing.note(line, timeline.queued() + 1, Note { event, called, pair });
     }
 
     /// The name of a timeline's stream.
@@ -53,34 +73,19 @@ impl Gpu {
 }
 
 impl Core {
-    /// Puts a timed mark behind the work of an operation, records its event, and notes both for the
-    /// watcher. Called after the closure, and before the number is told. For the owner of the
-    /// timeline.
+    /// Records the event of an operation that was pushed.
     ///
     /// # Safety
     /// The operation is profiled and has run, and is the caller's.
     #[cold]
-    pub(super) unsafe fn end_timing(
-        &self,
-        block: *mut Block,
-        gpu: &Gpu,
-        line: usize,
-        pair: Option<usize>,
-        worker: Option<usize>,
-    ) {
-        let (timing, timeline) = (gpu.timing.get().expect("timing has begun"), &gpu.lines[line].timeline);
-        let pair = pair.filter(|pair| timing.marks.end(&*gpu.backend, *pair, timeline.stream()).is_ok());
+    pub(super) unsafe fn record_timed(&self, block: *mut Block, worker: Option<usize>) -> Recorded {
         // SAFETY: by the contract.
-        let (event, called) = unsafe {
+        unsafe {
             let event = self.record_event(block, worker);
             let times = Block::times(block);
             (*times).push = RECORDED;
             (event, (*times).start)
-        };
-        let Some(event) = event else {
-            return pair.into_iter().for_each(|pair| timing.marks.free(pair));
-        };
-        timing.note(line, timeline.queued() + 1, Note { event, called, pair });
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! goes on.
 
 use crate::engine::execute::is_skipped;
+use crate::engine::gpu::timing::Record;
 use crate::engine::replay::program::{Body, Node, Program, CALLED, CONCLUDED, ENDED, RETURNED};
 use crate::error::Fault;
 use crate::operation::closure::catch;
@@ -15,6 +16,7 @@ use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
+use std::cell::Cell;
 use std::sync::Arc;
 
 impl Program {
@@ -23,8 +25,9 @@ impl Program {
     /// [`Program::conclude_node`] is still to come.
     ///
     /// `may` is told whether the operation inherits a failure, and says whether it can be called,
-    /// or with which failure of its own, if any, it is skipped. `around` calls what it is given,
-    /// once.
+    /// or with which failure of its own, if any, it is skipped. `around` calls the second of what
+    /// it is given, once. If the operation is profiled and synchronous, it may record the event
+    /// before it returns, by the first.
     ///
     /// The closure is not counted as called: the thread is inside of a replay's begin, of a lane or
     /// of a part, and that is.
@@ -36,7 +39,7 @@ impl Program {
         node: &Node,
         context: &RunContext<'_>,
         may: impl FnOnce(bool) -> Result<(), Option<Fault>>,
-        around: impl FnOnce(&mut dyn FnMut() -> Result<(), Fault>) -> Result<(), Fault>,
+        around: impl FnOnce(Option<Record<'_>>, &mut dyn FnMut() -> Result<(), Fault>) -> Result<(), Fault>,
     ) -> bool {
         let core = &self.core;
         // SAFETY: the replay is under way, since this operation of it is.
@@ -50,6 +53,12 @@ impl Program {
         let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
         let context =
             RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..*context };
+        let is_recorded = Cell::new(false);
+        let record = || {
+            is_recorded.set(true);
+            // SAFETY: by the contract.
+            (unsafe { self.profile(node, (started, thread, context.worker)) }, started)
+        };
         let outcome = match node.closure() {
             Body::Async(detached) if !skip => {
                 detached.started.set((started, thread, context.worker));
@@ -58,7 +67,7 @@ impl Program {
                 // SAFETY: the node runs, and this is its only completion. No thread calls the
                 // closure again before it has returned. The operation may end before that on
                 // another thread, but that thread touches no field of the node that this call uses.
-                let outcome = around(&mut || unsafe {
+                let outcome = around(None, &mut || unsafe {
                     let completion = Completion::new(Arc::clone(&engine), std::ptr::from_ref(node).cast_mut().cast());
                     call(completion, |completion| (*detached.call.get())(&context, completion))
                 });
@@ -71,7 +80,9 @@ impl Program {
                 return detached.stage.swap(RETURNED, AcqRel) == ENDED;
             }
             // SAFETY: the caller has the node to itself.
-            Body::Sync(call) if !skip => around(&mut || catch(|| unsafe { (*call.get())(&context) })),
+            Body::Sync(call) if !skip => {
+                around((pushed != 0).then_some(&record), &mut || catch(|| unsafe { (*call.get())(&context) }))
+            }
             body => {
                 if let Body::Async(detached) = body {
                     // Relaxed: the lane is told of the end afterwards.
@@ -80,8 +91,9 @@ impl Program {
                 may.err().flatten().map_or(Ok(()), Err)
             }
         };
-        // SAFETY: by the contract.
-        unsafe { self.profile(node, (started, thread, context.worker)) };
+        if !is_recorded.get() {
+            record();
+        }
         self.mark(node, outcome, inherited, stamp);
         true
     }
@@ -108,16 +120,17 @@ impl Program {
         }
     }
 
-    /// Records an operation that ends now, if the replay is profiled.
+    /// Records an operation that ends now, if the replay is profiled; returns the place of the
+    /// event, if there is one.
     ///
     /// # Safety
     /// The operation is the caller's, so that the replay is under way.
-    unsafe fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
+    unsafe fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) -> Option<usize> {
         // SAFETY: by the contract.
         let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed) };
         let name = node.name.as_str();
         if pushed == 0 || name.is_empty() {
-            return;
+            return None;
         }
         let asynchronous = matches!(node.closure(), Body::Async(_));
         let what = (name, node.property, node.context);
@@ -127,6 +140,6 @@ impl Program {
             let slot = unsafe { &*used.slot };
             Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
         });
-        self.core.profiler.record(Event::of_replay((stamp, pushed), what, asynchronous, started), uses);
+        self.core.profiler.record(Event::of_replay((stamp, pushed), what, asynchronous, started), uses)
     }
 }

@@ -129,8 +129,8 @@ impl Program {
                     None => Ok(()),
                     Some(refusal) => Err(core.fault_of_skip(gpu, refusal.as_ref(), inherits)),
                 };
-                let ended = self.call_node(node, &context, may, |call| match &visit {
-                    Ok(visit) => core.call_within(local, block, visit, (is_sync, worker), || within(&running, call)),
+                let ended = self.call_node(node, &context, may, |record, call| match &visit {
+                    Ok(visit) => core.call_within(local, block, visit, (is_sync, record), || within(&running, call)),
                     Err(_) => Ok(()),
                 });
                 visit.into_iter().for_each(|visit| visit.end());
@@ -146,7 +146,7 @@ impl Program {
                     node,
                     &context,
                     |_| Ok(()),
-                    |call| {
+                    |_, call| {
                         enter(local);
                         let outcome = within(&running, call);
                         leave(local);

@@ -147,7 +147,7 @@ impl<'a> Runner<'a> {
                     return false;
                 }
             }
-            let ended = graph.call_node(node, &self.context, |_| Ok(()), |call| call());
+            let ended = graph.call_node(node, &self.context, |_| Ok(()), |_, call| call());
             if ended {
                 graph.conclude_node(node);
             }
