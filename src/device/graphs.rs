@@ -35,17 +35,34 @@ pub unsafe trait DeviceGraphs: Send + Sync {
     /// returns.
     ///
     /// # Safety
-    /// `begin` was called for the stream on this thread, and `end` has not been called since.
+    /// `begin` was called for the stream on this thread, and no end since.
     ///
     /// # Errors
     /// If something that cannot be captured was called meanwhile, the library refuses it, or the
     /// device is lost.
     unsafe fn end(&self, stream: RawStream) -> Result<RawGraph, DriverError>;
 
+    /// Ends the capture as [`DeviceGraphs::end`] does, and puts what was captured in the place of
+    /// `old`, if the library can: then it returns `old`. Launches of `old` that are queued do what
+    /// it was when they were queued. Otherwise it returns a new graph, and `old` is given back.
+    ///
+    /// This one makes a new graph.
+    ///
+    /// # Safety
+    /// As for [`DeviceGraphs::end`], and for `old` as for [`DeviceGraphs::launch`].
+    ///
+    /// # Errors
+    /// Those of [`DeviceGraphs::end`]. Then `old` is given back next.
+    unsafe fn end_as(&self, stream: RawStream, old: RawGraph) -> Result<RawGraph, DriverError> {
+        let _ = old;
+        // SAFETY: by the contract.
+        unsafe { self.end(stream) }
+    }
+
     /// Queues all of a graph on a stream. Does not block.
     ///
     /// # Safety
-    /// `end` of this back end has returned the graph, for the device that the thread has entered,
+    /// An end of this back end has returned the graph, for the device that the thread has entered,
     /// and it was not given back. What it uses is there until it is done.
     ///
     /// # Errors

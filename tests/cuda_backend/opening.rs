@@ -1,9 +1,10 @@
 //! What there is when the driver is missing, or lacks something. Each in a process of its own,
 //! since a process has one driver.
 
-use crate::client::{load_without, Standin};
+use crate::client::{call, load_without, Standin};
 use crate::common::{assert_says, child, run_child_well};
 use crate::handles::Driver;
+use crate::Entered;
 use seriatim::gpu::{Backend, Class, Cuda, DeviceClock};
 use seriatim::{Context, Engine, ErrorKind};
 
@@ -66,6 +67,10 @@ pub fn carry_out(task: &str) {
             load_without(&symbols);
             assert!(Cuda::open().unwrap().graphs().is_none());
             everything_works();
+        }
+        Some("changes-no-graph-without") => {
+            load_without(&symbols);
+            assert!(!changes_a_graph());
         }
         _ => panic!("nothing is known of '{task}'"),
     }
@@ -181,6 +186,49 @@ fn a_driver_without_graphs_does_as_well() {
     }
     let _standin = Standin::begin(1, 128);
     assert!(Cuda::open().unwrap().graphs().is_some());
+}
+
+/// Captures twice, with a graph of the first capture for the second; says whether that has become
+/// one of the second.
+fn changes_a_graph() -> bool {
+    let standin = Standin::begin(1, 256);
+    let gpu = Entered::new(&standin);
+    let (stream, graphs) = (gpu.stream(), gpu.cuda.graphs().expect("it has graphs"));
+    let (mut at, mut to) = (0u64, [0u8; 8]);
+    assert_eq!(call!(cuMemAlloc_v2(&raw mut at => *mut u64, 8 => usize) -> i32), 0);
+    let fill = |value: u8| {
+        let code =
+            call!(cuMemsetD8Async(at => u64, value => u8, 8 => usize, stream.raw() => *mut std::ffi::c_void) -> i32);
+        assert_eq!(code, 0);
+    };
+    // SAFETY: the stream is the back end's, and so are the graphs, which are given back once.
+    let is_changed = unsafe {
+        graphs.begin(stream).unwrap();
+        fill(1);
+        let old = graphs.end(stream).unwrap();
+        graphs.begin(stream).unwrap();
+        fill(2);
+        let graph = graphs.end_as(stream, old).unwrap();
+        graphs.launch(graph, stream).unwrap();
+        if graph != old {
+            graphs.drop_graph(old);
+        }
+        graphs.drop_graph(graph);
+        graph == old
+    };
+    let code = call!(cuMemcpyDtoHAsync_v2(
+        to.as_mut_ptr().cast() => *mut std::ffi::c_void, at => u64, 8 => usize,
+        stream.raw() => *mut std::ffi::c_void) -> i32);
+    standin.run_all();
+    assert_eq!((code, to, standin.reports()), (0, [2; 8], Vec::new()));
+    is_changed
+}
+
+/// A graph that is captured again is a new one then.
+#[test]
+fn a_driver_that_changes_no_graph_makes_another() {
+    run_child_well(&mut child("changes-no-graph-without cuGraphExecUpdate"));
+    assert!(changes_a_graph());
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! until all is queued. Waits are exact. Marks are, but for those of the watcher, which puts one
 //! behind the first of what is under way and one behind each sixteenth further operation.
 
-use crate::client::Standin;
+use crate::client::{queue_again, Standin};
 use crate::common::{eventually, nothing, Random, Watchdog};
 use crate::memory::{kernel, kernel_of_graph, Entered, Place};
 use seriatim::gpu::{DeviceData, PinnedData};
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 const GPU: Context = Context::gpu(0);
 const OPERATIONS: usize = 480;
@@ -176,6 +177,64 @@ fn a_replay_that_is_launched_as_a_whole_is_one_call() {
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(REPLAYS, 1), "{records} marks");
     calls.assert_only(&[&QUEUED[..], &["cuGraphLaunch"]].concat(), REPLAYS);
+}
+
+/// After a parameter was replaced the graph's instance is changed where it is, if the driver can.
+/// What is queued of it stays as it was.
+#[test]
+fn a_graph_that_is_captured_again_is_changed_in_its_place() {
+    let counting = Counting::new(Kind::PerDevice, 1);
+    let (x, done) = (counting.variable(), Arc::new(Mutex::new(Vec::new())));
+    let into = Arc::clone(&done);
+    let record = |c: &mut seriatim::Capture| {
+        let value = c.parameter(1);
+        let inside = value.clone();
+        c.op("part").context(GPU).write(x).device_graph().push(move |run: &RunContext<'_>| {
+            let value = *inside.get(run)?;
+            // Above 10 it is another number of nodes.
+            for _ in 0..1 + value / 10 {
+                let into = Arc::clone(&into);
+                let body = move || {
+                    into.lock().unwrap().push(value);
+                    0
+                };
+                assert_eq!(queue_again(run.stream().unwrap().raw(), body), 0);
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok(value)
+    };
+    let (graph, value) = counting.engine.capture(record).unwrap();
+    let replay_with = |values: &[usize]| {
+        for number in values {
+            value.set(*number).unwrap();
+            (0..2).for_each(|_| graph.replay().unwrap());
+        }
+    };
+    let made = |calls: &Calls| ["cuGraphInstantiateWithFlags", "cuGraphExecUpdate"].map(|function| calls.of(function));
+    let calls = counting.calls(|| replay_with(&[1, 2, 3]), x, 6);
+    assert_eq!((made(&calls), calls.of("cuGraphExecDestroy")), ([1, 2], 0));
+    assert_eq!(*done.lock().unwrap(), [1, 1, 2, 2, 3, 3], "in the order of the replays");
+    done.lock().unwrap().clear();
+    counting.standin.pace(0);
+    // What cannot be changed is made anew, and changed from then on.
+    let calls = counting.calls(|| replay_with(&[10, 11, 4]), x, 12);
+    assert_eq!((made(&calls), calls.of("cuGraphExecDestroy")), ([2, 3], 2));
+    assert_eq!(*done.lock().unwrap(), [10, 10, 10, 10, 11, 11, 11, 11, 4, 4]);
+    // So it is if the driver refuses for another reason; and what it refuses of an end is an error.
+    done.lock().unwrap().clear();
+    counting.standin.fail("cuGraphExecUpdate", 1, 2);
+    replay_with(&[5]);
+    counting.engine.wait_for_all().unwrap();
+    counting.standin.fail("cuStreamEndCapture", 1, 900);
+    value.set(6).unwrap();
+    graph.replay().unwrap();
+    assert_eq!(counting.engine.wait_for_var(x).unwrap_err().kind(), ErrorKind::DeviceUnavailable);
+    let _ = counting.engine.wait_for_all();
+    (0..2).for_each(|_| graph.replay().unwrap());
+    counting.engine.wait_for_all().unwrap();
+    assert_eq!(*done.lock().unwrap(), [5, 5, 6, 6]);
+    assert_eq!(counting.standin.reports(), [""; 0]);
 }
 
 /// What the driver refuses of a graph, also what says that something cannot be captured, fails the

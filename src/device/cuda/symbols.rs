@@ -7,7 +7,9 @@
 
 use crate::device::cuda::fault;
 use crate::device::raw::DriverError;
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUstream};
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUgraphNode, CUstream,
+};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// Declares the table: for each field its symbol, then the older one that does as well, if there
@@ -85,7 +87,14 @@ pub struct GraphSymbols {
     pub launch: unsafe extern "system" fn(CUgraphExec, CUstream) -> c_int,
     pub destroy_instance: unsafe extern "system" fn(CUgraphExec) -> c_int,
     pub destroy: unsafe extern "system" fn(CUgraph) -> c_int,
+    /// Changes an instance, if the driver has that. It is the first form, which newer drivers have
+    /// too.
+    pub update: Option<Update>,
 }
+
+/// A function that makes an instance one of another graph. If it cannot, it says at which node and
+/// why.
+type Update = unsafe extern "system" fn(CUgraphExec, CUgraph, *mut CUgraphNode, *mut c_int) -> c_int;
 
 impl GraphSymbols {
     /// Looks them up, in a library that [`driver_version`] has found. `None` if one is missing.
@@ -99,6 +108,7 @@ impl GraphSymbols {
                 launch: find("cuGraphLaunch")?,
                 destroy_instance: find("cuGraphExecDestroy")?,
                 destroy: find("cuGraphDestroy")?,
+                update: find("cuGraphExecUpdate"),
             })
         }
     }

@@ -108,7 +108,9 @@ impl Core {
         self.lose_while(gpu, refusal, None);
     }
 
-    fn lose_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) {
+    /// As [`Core::lose`], where an operation that has no ticket waits for its stream.
+    #[cold]
+    pub(in crate::engine) fn lose_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) {
         if gpu.lost.get().is_none() {
             let message = format!(
                 "{} is lost: {refusal}; queued there and not known to be done: {}. Start the process anew to use it",

@@ -114,11 +114,14 @@ impl DeviceGraph {
         let mut captured = match self.captured.take() {
             Some(captured) if captured.changes == changes && self.has_handles_of(&captured) => captured,
             old => {
-                self.forget(old);
-                self.capture(graphs, run, changes)?
+                let old = old.map(|captured| captured.graph);
+                let made = self.capture(graphs, run, changes, old);
+                let is_replaced = made.as_ref().is_ok_and(|made| Some(made.graph) == old);
+                old.filter(|_| !is_replaced).into_iter().for_each(|old| self.forget(old));
+                made?
             }
         };
-        let launched = self.launch(graphs, &mut captured, stream);
+        let launched = self.launch(graphs, &mut captured, (stream, run.name()));
         self.captured = Some(captured);
         launched
     }
@@ -132,39 +135,55 @@ impl DeviceGraph {
 
     /// Launches what was captured. Borrows until the device is done what it uses; where the
     /// operation has tickets, which it has left before, these keep other borrows away from then on.
-    fn launch(&self, graphs: &dyn DeviceGraphs, captured: &mut Launchable, stream: RawStream) -> Result<(), Source> {
+    fn launch(
+        &self,
+        graphs: &dyn DeviceGraphs,
+        captured: &mut Launchable,
+        (stream, name): (RawStream, &str),
+    ) -> Result<(), Source> {
+        let finishes = self.core.settings.kind == Kind::Naive;
         let taken = captured.borrows.take()?;
         // SAFETY: all are this device's, which is current on this thread. The tickets of the
         // operation order what it uses; the naive engine has none, and finishes under the borrows.
         let launched = unsafe {
-            graphs.launch(captured.graph, stream).and_then(|()| match self.core.settings.kind {
-                Kind::Naive => self.gpu.finish(stream),
-                _ => Ok(()),
+            graphs.launch(captured.graph, stream).and_then(|()| match finishes {
+                true => self.gpu.finish(stream),
+                false => Ok(()),
             })
         };
         drop(taken);
-        launched.map_err(|refusal| self.refused(&refusal))
+        launched.map_err(|refusal| self.refused(&refusal, finishes.then_some(name)))
     }
 
     /// Captures what the closures put on a stream of their own: marks of other threads never come
-    /// to it.
-    fn capture(&mut self, graphs: &dyn DeviceGraphs, run: &RunContext<'_>, changes: u64) -> Result<Launchable, Source> {
+    /// to it. The old graph becomes what was captured, if the back end can do that.
+    fn capture(
+        &mut self,
+        graphs: &dyn DeviceGraphs,
+        run: &RunContext<'_>,
+        changes: u64,
+        old: Option<RawGraph>,
+    ) -> Result<Launchable, Source> {
         let (gpu, mark) = (Arc::clone(&self.gpu), Arc::clone(&self.mark));
         self.core.drop_left_handles(&gpu);
         let dropped = gpu.handles_dropped.load(Relaxed);
         let capture = Capture { graph: &mark, borrows: RefCell::default(), has_handles: Cell::new(false) };
-        let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal))?;
+        let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal, None))?;
         // SAFETY: the stream was made just now, for the device that is current on this thread. It
         // is given back when its capture has ended, or has not begun.
         let graph = unsafe {
             let graph = match graphs.begin(stream) {
-                Err(refusal) => Err(self.refused(&refusal)),
+                Err(refusal) => Err(self.refused(&refusal, None)),
                 Ok(()) => {
                     let (backend, capture) = (&*gpu.backend, Some(&capture));
                     let here = Here { backend, device: gpu.number, stream: Some(stream), capture };
                     let called = current::within(&here, || self.call(run));
-                    match (called, graphs.end(stream)) {
-                        (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
+                    let ended = match old.filter(|_| called.is_ok()) {
+                        Some(old) => graphs.end_as(stream, old),
+                        None => graphs.end(stream),
+                    };
+                    match (called, ended) {
+                        (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal, None)),
                         (Err(fault), ended) => {
                             ended.into_iter().for_each(|graph| graphs.drop_graph(graph));
                             Err(fault)
@@ -195,19 +214,21 @@ impl DeviceGraph {
         Ok(())
     }
 
-    /// The error of a call that the driver has refused.
-    fn refused(&self, refusal: &DriverError) -> Source {
+    /// The error of a call that the driver has refused, while the operation `waits` for its stream.
+    fn refused(&self, refusal: &DriverError, waits: Option<&str>) -> Source {
         let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
         if refusal.is_lost() {
-            self.core.lose(&self.gpu, refusal);
+            self.core.lose_while(&self.gpu, refusal, waits);
         }
         let name = self.gpu.backend.name();
         Error::with_source(kind, format!("{name} refused a graph: {refusal}"), refusal.clone()).into()
     }
 
     /// Gives back what was captured, which the device may still have to do.
-    fn forget(&self, captured: Option<Launchable>) {
-        let Some(Launchable { graph, .. }) = captured.filter(|_| self.gpu.lost.get().is_none()) else { return };
+    fn forget(&self, graph: RawGraph) {
+        if self.gpu.lost.get().is_some() {
+            return;
+        }
         // If the device cannot be entered, nothing of it can be given back.
         let _ = self.gpu.entered(|| {
             // SAFETY: it was captured for this device, and is launched no more.
@@ -219,7 +240,8 @@ impl DeviceGraph {
 
 impl Drop for DeviceGraph {
     fn drop(&mut self) {
-        let captured = self.captured.take();
-        self.forget(captured);
+        if let Some(captured) = self.captured.take() {
+            self.forget(captured.graph);
+        }
     }
 }

@@ -26,6 +26,7 @@ pub mod code {
     pub const CAPTURE_ISOLATION: i32 = 905;
     pub const CAPTURED_EVENT: i32 = 907;
     pub const TIMEOUT: i32 = 909;
+    pub const UPDATE_FAILURE: i32 = 910;
 }
 
 /// A function of a test that is run in the order of a stream: returns 0, or the error by which the

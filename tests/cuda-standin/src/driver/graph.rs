@@ -2,8 +2,9 @@
 
 use crate::driver::{current, driver};
 use crate::held::Held;
-use crate::world::code;
+use crate::world::{code, Command};
 use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::mem::discriminant;
 
 /// What is queued of a graph stays queued.
 fn give_back(world: &mut Held, graph: usize) -> Result<(), i32> {
@@ -40,6 +41,18 @@ driver! {
         let handle = world.handle();
         world.graphs.insert(handle, commands);
         *instance = handle;
+    }
+    fn [cuGraphExecUpdate](instance: usize, graph: usize, node: *mut usize, why: *mut c_int) |world| {
+        current(&world)?;
+        let commands = world.graphs.get(&graph).cloned().ok_or(code::INVALID_VALUE)?;
+        let place = world.graphs.get_mut(&instance).ok_or(code::INVALID_VALUE)?;
+        let are_alike = |pair: (&Command, &Command)| discriminant(pair.0) == discriminant(pair.1);
+        if place.len() != commands.len() || !place.iter().zip(&commands).all(are_alike) {
+            // Another number or kind of nodes.
+            (*node, *why) = (0, 2);
+            return Err(code::UPDATE_FAILURE);
+        }
+        (*place, *why) = (commands, 0);
     }
     fn [cuGraphLaunch](instance: usize, stream: usize) |world| {
         current(&world)?;
