@@ -246,6 +246,10 @@ impl<T: Plain> PinnedData<T> {
     /// The array's memory, for an operation of a device that has declared to read it: its address.
     /// It is valid for what the closure puts on its stream.
     ///
+    /// While the device uses it, borrows by the program that do not go with that are refused. Not
+    /// so on the naive engine, where operations leave no tickets: there no other thread may borrow
+    /// the array until the operation has ended.
+    ///
     /// # Errors
     /// As [`DeviceData::read_on`](crate::gpu::DeviceData::read_on), where
     /// [`BorrowConflict`](ErrorKind::BorrowConflict) includes borrows outside of operations.
@@ -343,7 +347,10 @@ impl<T: Plain> Deref for PinnedRef<'_, T> {
         // SAFETY: the lease has room for so many elements, whose bytes were all written, and any
         // bytes are values. While it is borrowed, no other borrow changes it; no device does, since
         // those were done when it was borrowed, and what comes later borrows it first: a closure
-        // that asks for the address, a copy, and each launch of a graph that has the address.
+        // that asks for the address, a copy, and each launch of a graph that has the address. Their
+        // tickets keep this borrow away afterwards. The naive engine has none: there copies and
+        // launches borrow until the device is done, and unsafe code that has the address from
+        // `read_on` or `write_on` has to see to it.
         unsafe { std::slice::from_raw_parts(self.0.pinned().raw().cast(), self.1) }
     }
 }

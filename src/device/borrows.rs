@@ -25,7 +25,7 @@ pub trait StandingBorrow: Send {
 pub struct Borrows(Vec<Box<dyn StandingBorrow>>);
 
 /// Borrows that are taken until this is dropped.
-pub struct Taken<'a>(&'a mut Borrows);
+pub struct Borrowed<'a>(&'a mut Borrows);
 
 impl Borrows {
     /// Adds one. An array may come several times until [`Borrows::settle`].
@@ -35,23 +35,22 @@ impl Borrows {
 
     /// Leaves one borrow of each array. It changes the array if one of them did.
     pub fn settle(&mut self) {
-        let order = |borrow: &Box<dyn StandingBorrow>| {
+        self.0.sort_by_key(|borrow| {
             let (array, changes) = borrow.what();
             (array, !changes)
-        };
-        self.0.sort_by_key(order);
+        });
         self.0.dedup_by_key(|borrow| borrow.what().0);
     }
 
     /// Takes all of them, or none.
-    pub fn take(&mut self) -> Result<Taken<'_>, Error> {
-        let taken = Taken(self);
+    pub fn take(&mut self) -> Result<Borrowed<'_>, Error> {
+        let taken = Borrowed(self);
         taken.0 .0.iter_mut().try_for_each(|borrow| borrow.take())?;
         Ok(taken)
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         self.0 .0.iter_mut().for_each(|borrow| borrow.end());
     }

@@ -17,11 +17,11 @@ pub struct Here<'a> {
     pub device: usize,
     pub stream: Option<RawStream>,
     /// What it is captured for, if it is captured.
-    pub capture: Option<&'a Capture<'a>>,
+    pub capture: Option<&'a InCapture<'a>>,
 }
 
 /// A graph of the driver that operations are captured for, and what is noted of them.
-pub struct Capture<'a> {
+pub struct InCapture<'a> {
     /// What is there as long as the graph.
     pub graph: &'a Arc<()>,
     /// The arrays that they use.
@@ -53,7 +53,7 @@ pub fn is_inside() -> bool {
 }
 
 /// Gives `note` what the innermost operation is captured for, if it is.
-pub fn captured<R>(note: impl FnOnce(&Capture<'_>) -> R) -> Option<R> {
+pub fn captured<R>(note: impl FnOnce(&InCapture<'_>) -> R) -> Option<R> {
     here(|here| here.capture.map(note)).flatten()
 }
 

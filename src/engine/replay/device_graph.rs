@@ -17,7 +17,7 @@
 
 use crate::device::backend::Class;
 use crate::device::borrows::Borrows;
-use crate::device::current::{self, Capture, Here};
+use crate::device::current::{self, Here, InCapture};
 use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph, RawStream};
 use crate::engine::core::Core;
@@ -167,7 +167,7 @@ impl DeviceGraph {
         let (gpu, mark) = (Arc::clone(&self.gpu), Arc::clone(&self.mark));
         self.core.drop_left_handles(&gpu);
         let dropped = gpu.handles_dropped.load(Relaxed);
-        let capture = Capture { graph: &mark, borrows: RefCell::default(), has_handles: Cell::new(false) };
+        let capture = InCapture { graph: &mark, borrows: RefCell::default(), has_handles: Cell::new(false) };
         let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal, None))?;
         // SAFETY: the stream was made just now, for the device that is current on this thread. It
         // is given back when its capture has ended, or has not begun.

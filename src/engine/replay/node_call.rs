@@ -79,9 +79,10 @@ impl Program {
                 // second sees the outcome.
                 return detached.stage.swap(RETURNED, AcqRel) == ENDED;
             }
-            // SAFETY: the caller has the node to itself.
             Body::Sync(call) if !skip => {
-                around((pushed != 0).then_some(&record), &mut || catch(|| unsafe { (*call.get())(&context) }))
+                let record: Option<Record<'_>> = if pushed != 0 { Some(&record) } else { None };
+                // SAFETY: the caller has the node to itself.
+                around(record, &mut || catch(|| unsafe { (*call.get())(&context) }))
             }
             body => {
                 if let Body::Async(detached) = body {
