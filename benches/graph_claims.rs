@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, SamplingMode};
-use seriatim::{Engine, Kind};
+use seriatim::{Engine, Graph, Kind};
 use seriatim_perf::machine::Mode;
 use seriatim_perf::replays::few::{Naps, MEASURED};
 use seriatim_perf::replays::shapes::{Counted, Shape, BURST, NODES};
@@ -86,7 +86,7 @@ fn long(criterion: &mut Criterion) {
             bencher.iter_custom(|runs| (0..runs).map(|_| push()).sum());
         });
         let graph = || naps.capture().expect("valid variables");
-        let replay = |graph| naps.replay(graph).expect("the engine runs");
+        let replay = |graph: &Graph| naps.replay(graph).expect("the engine runs");
         group.bench_function("the first replay", |bencher| {
             bencher.iter_custom(|runs| (0..runs).map(|_| replay(&graph())).sum());
         });

@@ -14,7 +14,7 @@ use crate::device::raw::RawStream;
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::nesting::inside;
-use crate::engine::replay::program::{Detached, SyncCall, CALLED, ENDED, RETURNED};
+use crate::engine::replay::program::{Detached, ReplayedCall, CALLED, ENDED, RETURNED};
 use crate::error::{Fault, Source};
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, DropGuarded};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// The closure of a synchronous operation of a pipeline.
 pub struct SyncStep {
-    call: UnsafeCell<DropGuarded<Box<SyncCall>>>,
+    call: UnsafeCell<DropGuarded<Box<ReplayedCall>>>,
     graph: u64,
 }
 
@@ -35,7 +35,7 @@ unsafe impl Sync for SyncStep {}
 
 impl SyncStep {
     /// `graph` is the number of the capture, by which operations read its parameters.
-    pub fn new(call: UnsafeCell<DropGuarded<Box<SyncCall>>>, graph: u64) -> SyncStep {
+    pub fn new(call: UnsafeCell<DropGuarded<Box<ReplayedCall>>>, graph: u64) -> SyncStep {
         SyncStep { call, graph }
     }
 
