@@ -19,13 +19,7 @@ fn what_is_captured_is_pushed_in_each_replay() {
         unsafe {
             ok(seriatim_capture_begin(engine.0, c"two steps".as_ptr(), &mut capture));
             for probe in &probes {
-                ok(seriatim_capture_push(
-                    capture,
-                    &operation,
-                    Some(count_run),
-                    probe.argument(),
-                    Some(count_deletion),
-                ));
+                ok(seriatim_capture_push(capture, &operation, Some(count_run), probe.argument(), Some(count_deletion)));
             }
             ok(seriatim_capture_end_pipeline(capture, &mut pipeline));
             ok(seriatim_pipeline_length(pipeline, &mut length));

@@ -4,7 +4,7 @@
 //! Besides, it is refused while a device may still use the array, which is longer than the closure
 //! of a copy lasts: nothing waits (`Lease::is_settled` in `src/engine/gpu/lease.rs`). It is also
 //! refused while the array's memory is still to come: a worker fills the array then, and says so
-//! (`Arrival`). The thread that drops the last clone gives the memory back. What it has in common
+//! (`LateFill`). The thread that drops the last clone gives the memory back. What it has in common
 //! with `DeviceData` is in `src/api/device_array.rs`, copies in `src/api/copy.rs`.
 
 use crate::api::data::{Data, Ref, RefMut};
@@ -56,12 +56,12 @@ pub struct PinnedData<T> {
     length: usize,
     context: Context,
     /// Whether the memory has come, for an array that was made without.
-    arrival: Option<Arrival>,
+    arrival: Option<LateFill>,
     of: PhantomData<fn(T) -> T>,
 }
 
 /// Empty until late memory is there and filled, or there is none.
-type Arrival = Arc<OnceLock<Result<(), Error>>>;
+type LateFill = Arc<OnceLock<Result<(), Error>>>;
 
 impl<T: Plain> PinnedData<T> {
     /// Makes an array of zeros, which devices of the handle's back end can copy from and to.
@@ -109,7 +109,7 @@ impl<T: Plain> PinnedData<T> {
     /// Makes an array of so many values, or zeros.
     fn made(device: &DeviceHandle, length: usize, values: Option<&[T]>) -> Result<PinnedData<T>, Error> {
         let (data, is_late) = lease::<T>(device, MemoryKind::Pinned, length)?;
-        let arrival = is_late.then(Arrival::default);
+        let arrival = is_late.then(LateFill::default);
         let array = PinnedData { data, length, context: device.context(), arrival, of: PhantomData };
         match &array.arrival {
             None => fill(&array.data.write()?, values),
@@ -119,7 +119,7 @@ impl<T: Plain> PinnedData<T> {
     }
 
     /// Pushes what fills the array, behind the operation that waits for its memory.
-    fn fill_late(&self, device: &DeviceHandle, arrival: &Arrival, values: Option<Vec<T>>) -> Result<(), Error> {
+    fn fill_late(&self, device: &DeviceHandle, arrival: &LateFill, values: Option<Vec<T>>) -> Result<(), Error> {
         let (data, arrival) = (self.data.clone(), Arc::clone(arrival));
         let body = move |_: &RunContext<'_>| {
             let found = data.write().and_then(|lease| lease.memory().map(|_| fill(&lease, values.as_deref())));

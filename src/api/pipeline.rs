@@ -74,14 +74,14 @@ use std::sync::Arc;
 pub struct Pipeline {
     core: Arc<Core>,
     name: Name,
-    steps: Box<[Step]>,
+    steps: Box<[PipelineStep]>,
     devices: Box<[Context]>,
     /// The capture's own variable, and those of operations that change no other.
     own: Box<[Variable]>,
 }
 
 /// An operation of a pipeline.
-struct Step {
+struct PipelineStep {
     operator: Operator,
     context: Context,
     priority: i32,
@@ -159,14 +159,15 @@ impl Capture {
             Ok(())
         });
         self.made = true;
-        let pipeline = Pipeline { core, name: self.name, steps: steps.into(), devices: devices.into(), own: own.into() };
+        let pipeline =
+            Pipeline { core, name: self.name, steps: steps.into(), devices: devices.into(), own: own.into() };
         made.map(|()| pipeline)
     }
 }
 
 /// Makes an operation of a pipeline. The capture is `graph`, and the operation's number in it is
 /// `number`.
-fn step(core: &Arc<Core>, captured: Captured, claims: &[Claim], (graph, number): (u64, u64)) -> Result<Step, Error> {
+fn step(core: &Arc<Core>, captured: Captured, claims: &[Claim], (graph, number): (u64, u64)) -> Result<PipelineStep, Error> {
     let Captured { body, name, context, property, priority, .. } = captured;
     let request = Request { property, ..Request::named(name) };
     let operator = match body {
@@ -188,7 +189,7 @@ fn step(core: &Arc<Core>, captured: Captured, claims: &[Claim], (graph, number):
         }
         Body::Part(_) => unreachable!("only the program of a graph has parts"),
     };
-    Ok(Step { operator, context, priority })
+    Ok(PipelineStep { operator, context, priority })
 }
 
 impl Pipeline {
@@ -236,7 +237,8 @@ impl Pipeline {
             return error;
         }
         let (name, all) = (self.name.as_str(), self.len());
-        let message = format!("pipeline '{name}': operation {pushed} of {all} was refused, those before it are pushed: {error}");
+        let message =
+            format!("pipeline '{name}': operation {pushed} of {all} was refused, those before it are pushed: {error}");
         Error::with_source(error.kind(), message, error)
     }
 

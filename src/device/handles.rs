@@ -24,10 +24,10 @@ use std::sync::{Arc, Weak};
 /// Which handle: its type, a number among those of that type, and the graph of the driver that it
 /// is for.
 #[derive(Clone)]
-struct HandleKey(TypeId, usize, Owner);
+struct HandleKey(TypeId, usize, OwningGraph);
 
 /// What is there as long as a graph of the driver is; none for handles of other operations.
-type Owner = Option<Weak<()>>;
+type OwningGraph = Option<Weak<()>>;
 
 /// The handles of a thread, by their order.
 #[derive(Default)]

@@ -141,7 +141,11 @@ fn a_failure_skips_what_depends_on_it_until_it_is_taken() {
             .capture_pipeline(|c| {
                 c.op("fails once").write(x).push(move |_| {
                     noted.add("first");
-                    if std::mem::replace(&mut failed, true) { Ok(()) } else { Err("refused") }
+                    if std::mem::replace(&mut failed, true) {
+                        Ok(())
+                    } else {
+                        Err("refused")
+                    }
                 })?;
                 c.op("depends").read(x).write(y).push(log.note())?;
                 c.op("another").write(z).push(log.note())?;
@@ -149,7 +153,11 @@ fn a_failure_skips_what_depends_on_it_until_it_is_taken() {
                 c.op("looks on").read(z).push(move |_| {
                     looks += 1;
                     seen.add("looks on");
-                    if looks == 3 { Err("seen enough") } else { Ok(()) }
+                    if looks == 3 {
+                        Err("seen enough")
+                    } else {
+                        Ok(())
+                    }
                 })
             })
             .unwrap();

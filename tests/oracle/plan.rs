@@ -183,7 +183,12 @@ impl Plan {
         let mut nodes = Vec::new();
         let together = (!self.program.graphs[graph].overlaps).then_some(first);
         for index in 0..self.graphs[graph].members.len() {
-            let id = self.add(Node { place, replay: together, is_captured: true, ..self.graphs[graph].members[index].clone() });
+            let id = self.add(Node {
+                place,
+                replay: together,
+                is_captured: true,
+                ..self.graphs[graph].members[index].clone()
+            });
             nodes.push(id);
         }
         // Behind them all, so that a replay is a range.

@@ -38,7 +38,7 @@ const RETRY_AFTER: u64 = 10_000_000;
 pub type Recorded = (Option<usize>, u64);
 
 /// Records the event of an operation that has been called.
-pub type Record<'a> = &'a dyn Fn() -> Recorded;
+pub type RecordFn<'a> = &'a dyn Fn() -> Recorded;
 
 impl Gpu {
     /// Puts a timed mark before the work of an operation; returns the pair. For the owner of the
@@ -53,7 +53,7 @@ impl Gpu {
     /// watcher. Called after the closure, and before the number is told. For the owner of the
     /// timeline.
     #[cold]
-    pub(super) fn end_timing(&self, line: usize, pair: Option<usize>, record: Record<'_>) {
+    pub(super) fn end_timing(&self, line: usize, pair: Option<usize>, record: RecordFn<'_>) {
         let (timing, timeline) = (self.timing.get().expect("timing has begun"), &self.lines[line].timeline);
         let pair = pair.filter(|pair| timing.marks.end(&*self.backend, *pair, timeline.stream()).is_ok());
         let (event, called) = record();
