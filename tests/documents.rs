@@ -215,10 +215,14 @@ fn what_is_counted_is_so() {
             // A test in a module has the module's file in its name, and so has one of the library.
             let (module, check) = check.rsplit_once("::").unwrap_or(("", check));
             let places = match module.strip_suffix("::tests").filter(|_| file == "lib") {
-                Some(module) => ["", "/mod"].map(|end| format!("src/{}{end}.rs", module.replace("::", "/"))),
+                Some(module) => {
+                    ["", "/mod", "/tests"].map(|end| format!("src/{}{end}.rs", module.replace("::", "/"))).to_vec()
+                }
                 None => {
                     let file = format!("{file}/{module}");
-                    ["loom-tests/tests", "tests"].map(|folder| format!("{folder}/{}.rs", file.trim_end_matches('/')))
+                    ["loom-tests/tests", "tests"]
+                        .map(|folder| format!("{folder}/{}.rs", file.trim_end_matches('/')))
+                        .to_vec()
                 }
             };
             let found = places.iter().filter(|place| repository().join(place).exists()).map(|place| text(place));

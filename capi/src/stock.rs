@@ -2,17 +2,18 @@
 //! an asynchronous function allocates. `completion.rs` uses this, with what `handle.rs` puts into
 //! each place. The models of `loom-tests/tests/handles.rs` run this file.
 //!
-//! Each thread has a [`Stock`], and takes the places of its handles from there. A place goes back to
-//! the stock that it came from, by any thread: the stock's own thread puts it on a list of its own,
-//! others push it onto the list `returned` of the [`SharedStock`]. No thread waits for another. Only
-//! the whole list is ever taken out of `returned`, so a push that meets a place which was there
-//! before and has come again does no harm: it compares the address, and links to what is there.
+//! Each thread has a [`Stock`], and takes the places of its handles from there. A place goes back
+//! to the stock that it came from, by any thread: the stock's own thread puts it on a list of its
+//! own, others push it onto the list `returned` of the [`SharedStock`]. No thread waits for
+//! another. Only the whole list is ever taken out of `returned`, so a push that meets a place which
+//! was there before and has come again does no harm: it compares the address, and links to what is
+//! there.
 //!
-//! Shared stocks and places are never freed, also not when engines are dropped: a thread that begins
-//! takes over the shared stock of one that has ended. There are as many as there were threads at
-//! once, and each has as many places as it ever had handles at once. Memory is made for twice as
-//! many places at most, in buckets that double. So a handle that is used too late meets a place, and
-//! [`Registry::find`] has that place for its number.
+//! Shared stocks and places are never freed, also not when engines are dropped: a thread that
+//! begins takes over the shared stock of one that has ended. There are as many as there were
+//! threads at once, and each has as many places as it ever had handles at once. Memory is made for
+//! twice as many places at most, in buckets that double. So a handle that is used too late meets a
+//! place, and [`Registry::find`] has that place for its number.
 
 use crate::sync::{constant, nulls, AtomicBool, AtomicPtr, AtomicU32, Ordering::*, MODELLED};
 use std::cell::Cell;
@@ -44,8 +45,8 @@ pub struct Place<T: 'static> {
     next: Cell<Option<&'static Place<T>>>,
 }
 
-// SAFETY: any thread may look at the content. Only the thread that has taken the place uses `shared`
-// and `next`.
+// SAFETY: any thread may look at the content. Only the thread that has taken the place uses
+// `shared` and `next`.
 unsafe impl<T: Sync> Sync for Place<T> {}
 
 /// Where the places of one thread come back to.

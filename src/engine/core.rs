@@ -6,8 +6,8 @@
 //! graphs and parameters of the program may keep it longer than the engine's handles do.
 //!
 //! Any thread may use it: a field does not change, is atomic, or has a type whose file says which
-//! threads may do what. `backpressure.rs` says this of `in_flight`; `state.rs` of `state`; `api/control.rs`
-//! stores `nested_threads`.
+//! threads may do what. `backpressure.rs` says this of `in_flight`; `state.rs` of `state`;
+//! `api/control.rs` stores `nested_threads`.
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
