@@ -158,8 +158,8 @@ pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// How many blocks a report looks at in any case; [`REPORT_TIME`] is how long it then goes on. It is
-/// the last thing that a wait does when its time is up.
+/// How many blocks a report looks at in any case; [`REPORT_TIME`] is how long it then goes on. It
+/// is the last thing that a wait does when its time is up.
 const LEAST_BLOCKS: usize = 256;
 const REPORT_TIME: Duration = Duration::from_micros(20);
 /// Blocks between two readings of the clock.

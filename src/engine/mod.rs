@@ -1,9 +1,9 @@
 //! The engine: what all its threads share, and the way of an operation from its push to its end.
 //!
-//! [`core`] is what its threads share, [`state`] its flags. [`push`] gives an operation its tickets and hands it over, or
-//! [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
-//! [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured graphs.
-//! [`gpu`] has all that concerns devices.
+//! [`core`] is what its threads share, [`state`] its flags. [`push`] gives an operation its tickets
+//! and hands it over, or [`inline`] runs it inside its push. [`dispatch`] has the three ways to run
+//! operations. [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured
+//! graphs. [`gpu`] has all that concerns devices.
 //!
 //! The subfolders are of one layer with the files here: they import each other, without a circle.
 //! A new subfolder gets a line here and in ARCHITECTURE.md. `tests/structure.rs` finds it by
@@ -13,9 +13,9 @@
 //! [`resolve`] (from a handle to its slot). What it goes through: [`backpressure`], [`ticket_host`]
 //! (how `tickets/` sees the engine). Around a closure: [`declared`] (what it may borrow),
 //! [`nesting`] (how many operations a thread is inside of), [`ready_list`], [`failures`],
-//! [`on_error`]. The engine as a whole: [`settings`] (and [`setting_values`], [`kind`]), [`lifecycle`] (stop
-//! and start), [`diagnose`] (what is pending). `fork` has the handlers around a fork of the
-//! process; no model has them.
+//! [`on_error`]. The engine as a whole: [`settings`] (and [`setting_values`], [`kind`]),
+//! [`lifecycle`] (stop and start), [`diagnose`] (what is pending). `fork` has the handlers around a
+//! fork of the process; no model has them.
 
 pub mod backpressure;
 pub mod claims;

@@ -1,10 +1,10 @@
 //! A log: an unbounded queue of references to operations, from one pusher to one worker, in push
 //! order. Thieves and helpers may look at it too, and take operations out of the middle.
 //!
-//! Used by `src/worker/run_loop.rs` and `src/worker/idle.rs` (take), by `journals.rs` and `watch.rs` (find)
-//! and by `placing.rs`. `src/worker/group.rs` appends, through `journals.rs`. The pusher appends;
-//! the worker moves its own cursor; any thread may look. A thread that looks writes only how far it
-//! has looked. It takes an operation by its word (`run.rs`), and leaves the entry.
+//! Used by `src/worker/run_loop.rs` and `src/worker/idle.rs` (take), by `journals.rs` and
+//! `watch.rs` (find) and by `placing.rs`. `src/worker/group.rs` appends, through `journals.rs`. The
+//! pusher appends; the worker moves its own cursor; any thread may look. A thread that looks writes
+//! only how far it has looked. It takes an operation by its word (`run.rs`), and leaves the entry.
 //!
 //! A log is a chain of segments (`segment.rs`). The pusher uses a segment at the front of the chain
 //! again as soon as all operations in it have been taken. To that end the worker publishes how far

@@ -1,8 +1,8 @@
 //! State for pinning the workers of a group: the system's thread numbers, and stalls of spinning
 //! workers. Used by `worker/pinning.rs`, which moves workers, by `worker/run_loop.rs` and
-//! `worker/idle.rs`, which count stalls, and by `worker/group.rs`, which has it. A worker writes its own number, and threads that
-//! wait move workers, both under the lock. A fork holds the lock, and its child clears the numbers.
-//! [`Stalls`] are the worker's own.
+//! `worker/idle.rs`, which count stalls, and by `worker/group.rs`, which has it. A worker writes
+//! its own number, and threads that wait move workers, both under the lock. A fork holds the lock,
+//! and its child clears the numbers. [`Stalls`] are the worker's own.
 
 use crate::sync::lock::Lock;
 use crate::sync::Instant;

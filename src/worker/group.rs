@@ -3,8 +3,8 @@
 //! `engine/dispatch/` makes groups and submits to them, `engine/push/` logs, and `engine/gpu/` has
 //! groups for devices. Any thread may call the methods here; only [`Group::log`] is for the
 //! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` and `idle.rs` (workers),
-//! `help.rs` (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of sleeping and
-//! waking, and why no wake-up is lost, are in `worker/README.md`.
+//! `help.rs` (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of
+//! sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
 //!
 //! Workers and helpers count themselves in `idle` and `sleeping`. Pushers set a bit of `idle`, and
 //! any thread reads both; the child of a fork sets them to 0. The thread that starts or stops the

@@ -8,9 +8,9 @@
 //! the number of the sleep. Whether somebody has called the system for it is in a second word
 //! (`wake_word.rs`): who pushes, calls or wakes looks there behind the exchange.
 //!
-//! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`, `idle.rs`) and thieves
-//! (`steal.rs`) take; a group's common inbox has no owner, and any worker or helper takes. The
-//! owner changes the state in `idle.rs` (workers) and `help.rs` (helpers); wakers do in
+//! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`, `idle.rs`) and
+//! thieves (`steal.rs`) take; a group's common inbox has no owner, and any worker or helper takes.
+//! The owner changes the state in `idle.rs` (workers) and `help.rs` (helpers); wakers do in
 //! `wake.rs` and `helper_place.rs`, and a stop in `group.rs`. The watcher of a device sleeps by
 //! such a word, too (`engine/gpu/sleep.rs`). The table of the states is in `worker/README.md`.
 

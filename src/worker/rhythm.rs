@@ -6,10 +6,10 @@
 //! the moment at which the next is due, and sleeps again if none comes. The idle governors of
 //! kernels predict the length of a pause in the same way.
 //!
-//! Used by `run_loop.rs` and `idle.rs`, on the worker's own thread. Nothing else depends on a prediction: a
-//! worker that sleeps is woken for work, whether it has a timer or not. A pause that is not as long
-//! as those before it costs one look in vain, in four periods: of [`LONGEST_LEAD`] and [`LATE`] at
-//! most.
+//! Used by `run_loop.rs` and `idle.rs`, on the worker's own thread. Nothing else depends on a
+//! prediction: a worker that sleeps is woken for work, whether it has a timer or not. A pause that
+//! is not as long as those before it costs one look in vain, in four periods: of [`LONGEST_LEAD`]
+//! and [`LATE`] at most.
 
 #![forbid(unsafe_code)]
 
