@@ -8,8 +8,8 @@
 #                                 ./gpu.sh --run
 #   scripts/gpu.sh --check        all of it over a stand-in for the driver, without a GPU: every
 #                                 row runs, and says 'stand-in, no time'
-#   SERIATIM_CUDASTF=FILE …       a program of CUDASTF, measured in turn with ours; if not set, the one
-#                                 that 'scripts/cudastf.sh --rival' has built before, if it has
+#   SERIATIM_CUDASTF=FILE …       a program of CUDASTF, measured in turn with ours; if not set, what
+#                                 'scripts/cudastf.sh --rival' has built before, if it has
 #   SERIATIM_OUTPUT=FOLDER …      where the results go: 'results' beside the programs, if not set
 #
 # compute-sanitizer is used where it is on the path or in /usr/local/cuda; cuBLAS and cuSOLVER also

@@ -6,8 +6,9 @@ use crate::input::{borrow, borrow_mut, produce, produce_handle, reclaim, taken};
 use seriatim::Pipeline;
 
 /// A captured pipeline. Each replay pushes the captured operations one by one, so that an operation
-/// runs as soon as those of the replay before have let go of its variables. It may outlive the other
-/// handles of its engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
+/// runs as soon as those of the replay before have let go of its variables. It may outlive the
+/// other handles of its engine. When those are gone, its replays fail with
+/// `SERIATIM_STATUS_STOPPED`.
 pub struct SeriatimPipeline(pub(crate) Pipeline);
 
 /// Ends a capture as `seriatim_capture_end()` does, but makes a pipeline, whose replays overlap.
@@ -41,8 +42,8 @@ pub unsafe extern "C" fn seriatim_capture_end_pipeline(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_STOPPED` and `SERIATIM_STATUS_DEVICE_LOST` before anything is pushed. Otherwise
-/// as `seriatim_push()`: the operations before the one that is refused are pushed, and the text says
-/// how many.
+/// as `seriatim_push()`: the operations before the one that is refused are pushed, and the text
+/// says how many.
 ///
 /// # Safety
 /// `pipeline` is a live handle, which no other thread uses at the same time. No function that runs

@@ -10,8 +10,8 @@
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::draft::Draft;
-use crate::engine::replay::assemble::{detached, sync, Captured, Joins, Recording};
-use crate::engine::replay::program::Body;
+use crate::engine::replay::assemble::{Captured, Joins, Recording};
+use crate::engine::replay::program::{detached, sync, Body};
 use crate::engine::request::Request;
 use crate::error::Error;
 use crate::operation::access::Mode;

@@ -167,7 +167,12 @@ impl Capture {
 
 /// Makes an operation of a pipeline. The capture is `graph`, and the operation's number in it is
 /// `number`.
-fn step(core: &Arc<Core>, captured: Captured, claims: &[Claim], (graph, number): (u64, u64)) -> Result<PipelineStep, Error> {
+fn step(
+    core: &Arc<Core>,
+    captured: Captured,
+    claims: &[Claim],
+    (graph, number): (u64, u64),
+) -> Result<PipelineStep, Error> {
     let Captured { body, name, context, property, priority, .. } = captured;
     let request = Request { property, ..Request::named(name) };
     let operator = match body {

@@ -18,7 +18,7 @@ use crate::engine::execute::is_skipped;
 use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::entered::mistrust;
 use crate::engine::gpu::loss::{insist, AGAIN};
-use crate::engine::gpu::timing::Record;
+use crate::engine::gpu::timing::RecordFn;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -120,7 +120,7 @@ impl Core {
                 Run::Sync(call) => {
                     let enlisted = Enlisted::new(&self.memory, block);
                     let record = || self.record_timed(block, worker);
-                    let record: Option<Record<'_>> = match (*block).flags & FLAG_PROFILED {
+                    let record: Option<RecordFn<'_>> = match (*block).flags & FLAG_PROFILED {
                         0 => None,
                         _ => Some(&record),
                     };
@@ -167,7 +167,7 @@ impl Core {
         local: &ThreadContext,
         block: *mut Block,
         visit: &Visit<'_>,
-        (is_sync, record): (bool, Option<Record<'_>>),
+        (is_sync, record): (bool, Option<RecordFn<'_>>),
         call: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let Visit { gpu, way, .. } = visit;

@@ -2,8 +2,8 @@
 //! worker.
 //!
 //! Used by `push/mod.rs` and `api/operator.rs`: there pushers ask. They and `engine/execute.rs`
-//! measure calls, on the threads that call the closures. `api/operation.rs` and `api/prepare.rs`
-//! bring keys and costs that a program gives. All threads share the [`InlinePolicy`] of an engine,
+//! measure calls, on the threads that call the closures. `api/operation.rs`, `api/pipeline.rs` and
+//! `api/prepare.rs` bring keys and costs that a program gives. All threads share the [`InlinePolicy`] of an engine,
 //! which `engine/core.rs` and operators have: only its opinions change.
 //!
 //! Shipping an operation takes some 150 ns of all threads together ([`SHIPPED`]). A closure that

@@ -1,8 +1,7 @@
 //! Assembling a graph: from the operations of a capture to a [`Program`] that can be replayed.
 //!
-//! Used by `api/capture.rs`, which fills a [`Recording`] and has it assembled, and by
-//! `api/capture_builder.rs`. Bodies are made by [`sync`] and [`detached`], which `api/operator.rs`
-//! and `merged.rs` use too.
+//! Used by `api/capture.rs`, which fills a [`Recording`] and has it assembled, by
+//! `api/capture_builder.rs`, and by `api/pipeline.rs`, which takes the operations as they are.
 //!
 //! First `merged.rs` joins the operations that a device does as one. How many lanes there are,
 //! and which operations are bound to one, is decided here. The order and the other lanes come from
@@ -20,29 +19,26 @@ use crate::engine::gpu::admit;
 use crate::engine::replay::node_block::{NodeBlock, NodeKind};
 use crate::engine::replay::part::{LENT, PART};
 use crate::engine::replay::private::PrivateVariables;
-use crate::engine::replay::program::{Body, Detached, LanePlace, Node, Part, Program, Replay, UsedSlot, CALLED};
+use crate::engine::replay::program::{Body, LanePlace, Node, Part, Program, Replay, UsedSlot};
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;
 use crate::engine::settings::Kind;
-use crate::error::{Error, ErrorKind, Source};
+use crate::error::{Error, ErrorKind};
 use crate::graph::edges::{predecessors, renumbered, schedule, NodeUse};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED};
-use crate::operation::closure::DropGuarded;
-use crate::operation::completion::Completion;
-use crate::operation::context::RunContext;
 use crate::operation::layout::MOST_ACCESSES;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::{AtomicU8, MODELLED};
+use crate::sync::MODELLED;
 use crate::tickets::word::UNUSED;
 use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -390,19 +386,4 @@ fn part(captured: Captured, uses: &[UsedSlot], whole: &Whole) -> Captured {
     let block = NodeBlock::new(kind, &uses, &PART, LENT);
     let body = Body::Part(Box::new(Part { body, block, priority }));
     Captured { body, name, context, property, priority, joins: Joins::No }
-}
-
-/// The body of a synchronous operation, which ends with its call.
-pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
-    Body::Sync(UnsafeCell::new(DropGuarded::new(Box::new(closure))))
-}
-
-/// The body of an asynchronous operation, which ends by its completion.
-pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
-    Body::Async(Box::new(Detached {
-        call: UnsafeCell::new(DropGuarded::new(Box::new(closure))),
-        stage: AtomicU8::new(CALLED),
-        outcome: UnsafeCell::new(Ok(())),
-        started: Cell::new((0, 0, None)),
-    }))
 }

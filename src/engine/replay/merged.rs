@@ -8,9 +8,9 @@
 use crate::device::Device;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::replay::assemble::{sync, Captured, Joins, Recording};
+use crate::engine::replay::assemble::{Captured, Joins, Recording};
 use crate::engine::replay::device_graph::{Captive, DeviceGraph};
-use crate::engine::replay::program::Body;
+use crate::engine::replay::program::{sync, Body};
 use crate::graph::edges::{predecessors, NodeUse};
 use crate::graph::merge::merge;
 use crate::operation::context::RunContext;

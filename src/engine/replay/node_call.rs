@@ -8,7 +8,7 @@
 //! goes on.
 
 use crate::engine::execute::is_skipped;
-use crate::engine::gpu::timing::Record;
+use crate::engine::gpu::timing::RecordFn;
 use crate::engine::replay::program::{Body, Node, Program, CALLED, CONCLUDED, ENDED, RETURNED};
 use crate::error::Fault;
 use crate::operation::closure::catch;
@@ -39,7 +39,7 @@ impl Program {
         node: &Node,
         context: &RunContext<'_>,
         may: impl FnOnce(bool) -> Result<(), Option<Fault>>,
-        around: impl FnOnce(Option<Record<'_>>, &mut dyn FnMut() -> Result<(), Fault>) -> Result<(), Fault>,
+        around: impl FnOnce(Option<RecordFn<'_>>, &mut dyn FnMut() -> Result<(), Fault>) -> Result<(), Fault>,
     ) -> bool {
         let core = &self.core;
         // SAFETY: the replay is under way, since this operation of it is.
@@ -80,7 +80,7 @@ impl Program {
                 return detached.stage.swap(RETURNED, AcqRel) == ENDED;
             }
             Body::Sync(call) if !skip => {
-                let record: Option<Record<'_>> = if pushed != 0 { Some(&record) } else { None };
+                let record: Option<RecordFn<'_>> = if pushed != 0 { Some(&record) } else { None };
                 // SAFETY: the caller has the node to itself.
                 around(record, &mut || catch(|| unsafe { (*call.get())(&context) }))
             }

@@ -2,7 +2,8 @@
 //! under way.
 //!
 //! `replay/assemble.rs` makes it, `api/graph.rs` holds it, and the other files of `replay/` run it,
-//! on any thread. The thread that lets go of it last drops it, with the closures.
+//! on any thread. Bodies are made by [`sync`] and [`detached`] for `api/capture_builder.rs`,
+//! `api/operator.rs` and `merged.rs`; `api/pipeline.rs` makes operators of them. The thread that lets go of it last drops it, with the closures.
 //!
 //! It does not change, but for the cells and atomics. Those of an operation belong to the runner of
 //! its lane, or to the thread that was given its block; the thread that completes it writes `stage`
@@ -92,6 +93,21 @@ impl Node {
             body => body,
         }
     }
+}
+
+/// The body of a synchronous operation, which ends with its call.
+pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
+    Body::Sync(UnsafeCell::new(DropGuarded::new(Box::new(closure))))
+}
+
+/// The body of an asynchronous operation, which ends by its completion.
+pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
+    Body::Async(Box::new(Detached {
+        call: UnsafeCell::new(DropGuarded::new(Box::new(closure))),
+        stage: AtomicU8::new(CALLED),
+        outcome: UnsafeCell::new(Ok(())),
+        started: Cell::new((0, 0, None)),
+    }))
 }
 
 /// A variable that an operation of a graph uses.
