@@ -11,7 +11,7 @@
 //! has. Until then, and elsewhere, it reads the system's clock. Where this clock ticks
 //! slowly (every 100 ns on Windows), a shorter time comes out as nothing or as a tick.
 
-use crate::sync::{AtomicU64, Instant, Ordering::*};
+use crate::sync::{AtomicU64, Instant, Ordering::*, MODELLED};
 use std::time::Duration;
 
 /// The processor's time stamp counter, as a clock that several threads use.
@@ -23,6 +23,32 @@ pub struct Tsc {
     rate: AtomicU64,
     /// Where the counter will stand when the rate is to be found out again.
     due: AtomicU64,
+    /// The least by which the clock, and the counter, moves on between two readings of nothing.
+    own: Own,
+}
+
+/// What two readings one after the other come to, in nanoseconds of the clock and in ticks of the
+/// counter.
+struct Own {
+    clock: Duration,
+    ticks: u64,
+}
+
+impl Own {
+    /// The least of some tries, so that an interrupt changes nothing.
+    fn find(with_counter: bool) -> Own {
+        const TRIES: usize = 16;
+        if MODELLED {
+            return Own { clock: Duration::ZERO, ticks: 0 };
+        }
+        let clock = (0..TRIES).map(|_| Instant::now().elapsed()).min().unwrap_or_default();
+        let tick = || {
+            let start = counter::read();
+            counter::read_after().saturating_sub(start)
+        };
+        let ticks = (0..TRIES).filter(|_| with_counter).map(|_| tick()).min();
+        Own { clock, ticks: ticks.unwrap_or_default() }
+    }
 }
 
 /// A reading of a [`Tsc`].
@@ -40,7 +66,16 @@ const SOON: Duration = Duration::from_millis(1);
 impl Tsc {
     pub fn new() -> Tsc {
         let origin = (counter::is_even() && is_quick(counter::read_after)).then(counter::read);
-        Tsc { began: Instant::now(), origin, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
+        let own = Own::find(origin.is_some());
+        Tsc { began: Instant::now(), origin, own, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
+    }
+
+    /// The least that a measurement of nothing comes to.
+    pub fn own_time(&self) -> Duration {
+        match self.rate.load(Relaxed) {
+            0 => self.own.clock,
+            rate => Duration::from_nanos(self.own.ticks * SPAN / rate),
+        }
     }
 
     /// Returns a reading, for [`Tsc::since`].

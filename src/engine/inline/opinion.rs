@@ -24,6 +24,13 @@ const OUTLIER: u64 = 16;
 const REMEMBERED: u8 = 255;
 /// The mean is at most so many limits, so that closures that have become short are soon found so.
 const MOST: u64 = 3;
+/// By so many eighths of the limit the mean of long closures has to be below it for them to be
+/// middling.
+const LESS_THAN_LONG: u64 = 2;
+/// The same, for middling closures to be short. It is less: a closure is measured to take longer
+/// where it was shipped to, as its data comes from another core, so that closures near the limit
+/// would be shipped for ever once they were.
+const LESS_THAN_MIDDLING: u64 = 1;
 /// Times are kept in this part of a nanosecond.
 const PARTS: u64 = 8;
 
@@ -113,8 +120,8 @@ impl Opinion {
     }
 
     /// Takes in a measurement, in nanoseconds. Closures whose mean reaches a limit are what is
-    /// above it, and are what is below it again when the mean is a quarter less. Returns whether
-    /// what they count as has changed.
+    /// above it, and are what is below it again when the mean is a quarter less ([`Length::Long`])
+    /// or an eighth less. Returns whether what they count as has changed.
     #[cold]
     pub fn learn(&self, took: u64, limits: Limits) -> bool {
         let mut now = Fields::of(self.0.load(Relaxed));
@@ -136,12 +143,15 @@ impl Opinion {
         let mean = (now.mean * (weight - 1) + took.saturating_mul(PARTS).min(u64::from(u32::MAX))) / weight;
         now.mean = mean.min(MOST * limits.middling * PARTS);
         let settled = now.measured >= FOR_AN_OPINION;
-        // Whether the mean has reached the limit, or was above and is not yet a quarter below.
-        let is_above = |limit: u64, was: bool| now.mean * 4 >= limit * PARTS * if was { 3 } else { 4 };
+        // Whether the mean has reached the limit, or was above and is not yet by so many eighths below.
+        let is_above =
+            |limit: u64, was: bool, less: u64| now.mean * 8 >= limit * PARTS * if was { 8 - less } else { 8 };
         now.length = match before {
-            _ if is_above(limits.middling, before == Length::Long) => Length::Long,
+            _ if is_above(limits.middling, before == Length::Long, LESS_THAN_LONG) => Length::Long,
             Length::Unknown if !settled => Length::Unknown,
-            _ if is_above(limits.short, matches!(before, Length::Long | Length::Middling)) => Length::Middling,
+            _ if is_above(limits.short, matches!(before, Length::Long | Length::Middling), LESS_THAN_MIDDLING) => {
+                Length::Middling
+            }
             _ => Length::Short,
         };
         self.0.store(now.word(), Relaxed);

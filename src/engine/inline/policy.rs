@@ -16,7 +16,7 @@
 use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
 use crate::engine::inline::opinion::{Length, Limits, Opinion};
 use crate::operation::closure::{type_key, Cost, Vtable};
-use crate::platform::tsc::Tsc;
+use crate::platform::tsc::{Reading, Tsc};
 use crate::sync::MODELLED;
 use std::time::Duration;
 
@@ -67,41 +67,78 @@ impl CostKey {
     }
 }
 
+/// What measures calls: a [`Tsc`], or a clock that a test makes up.
+pub trait Clock {
+    type Start;
+    fn start(&self) -> Self::Start;
+    fn since(&self, start: Self::Start) -> Duration;
+    fn reading(&self) -> u64;
+    fn readings(&self, time: Duration) -> u64;
+    /// The least that a measurement of nothing comes to.
+    fn own_time(&self) -> Duration;
+}
+
+impl Clock for Tsc {
+    type Start = Reading;
+
+    #[inline]
+    fn start(&self) -> Reading {
+        self.start()
+    }
+
+    #[inline]
+    fn since(&self, start: Reading) -> Duration {
+        self.since(start)
+    }
+
+    #[inline]
+    fn reading(&self) -> u64 {
+        self.reading()
+    }
+
+    #[inline]
+    fn readings(&self, time: Duration) -> u64 {
+        self.readings(time)
+    }
+
+    fn own_time(&self) -> Duration {
+        self.own_time()
+    }
+}
+
 /// What is learned of an engine's closures.
-pub struct InlinePolicy {
+pub struct InlinePolicy<C = Tsc> {
     /// The opinions, by key; empty if nothing is to be learned.
     keys: Box<[Opinion]>,
     limits: Limits,
-    tsc: Tsc,
+    clock: C,
 }
 
 impl InlinePolicy {
     /// Closures that take less than `below` on average may run inside their push.
     pub fn new(below: Duration) -> InlinePolicy {
-        let mut policy = InlinePolicy::with_limit(below);
-        let shipped = SHIPPED.max(MEASUREMENTS * policy.least_measured());
-        policy.limits.short = policy.limits.middling.min(shipped.as_nanos() as u64);
-        policy
-    }
-
-    /// The least time that a measurement of nothing comes to.
-    fn least_measured(&self) -> Duration {
-        if MODELLED {
-            return Duration::ZERO;
-        }
-        (0..16).map(|_| self.tsc.since(self.tsc.start())).min().unwrap_or_default()
+        InlinePolicy::by(Tsc::new(), below)
     }
 
     /// For an engine that need not know: nothing is learned.
     pub fn none() -> InlinePolicy {
-        InlinePolicy::with_limit(Duration::ZERO)
+        InlinePolicy::with_limit(Tsc::new(), Duration::ZERO)
+    }
+}
+
+impl<C: Clock> InlinePolicy<C> {
+    fn by(clock: C, below: Duration) -> InlinePolicy<C> {
+        let shipped = SHIPPED.max(MEASUREMENTS * clock.own_time());
+        let mut policy = InlinePolicy::with_limit(clock, below);
+        policy.limits.short = policy.limits.middling.min(shipped.as_nanos() as u64);
+        policy
     }
 
-    fn with_limit(limit: Duration) -> InlinePolicy {
+    fn with_limit(clock: C, limit: Duration) -> InlinePolicy<C> {
         let keys = if limit.is_zero() { 0 } else { KEYS };
         let limit = limit.min(LONGEST).as_nanos() as u64;
         let limits = Limits { short: limit, middling: limit };
-        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, tsc: Tsc::new() }
+        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, clock }
     }
 
     /// The opinion on a key, if anything is learned of it.
@@ -124,22 +161,22 @@ impl InlinePolicy {
     #[cold]
     #[inline(never)]
     fn has_time(&self, opinion: &Opinion) -> bool {
-        let readings = |time: Duration| self.tsc.readings(time);
+        let readings = |time: Duration| self.clock.readings(time);
         let body = readings(Duration::from_nanos(opinion.mean()));
-        attention::has_time(self.tsc.reading(), body, readings(LONGEST_SPELL))
+        attention::has_time(self.clock.reading(), body, readings(LONGEST_SPELL))
     }
 
     /// Calls a closure of this key, and measures the call if it is due.
     #[inline]
     pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
         let measured = match self.of(key) {
-            Some(opinion) if self.is_due(opinion) => Some((opinion, self.tsc.start())),
+            Some(opinion) if self.is_due(opinion) => Some((opinion, self.clock.start())),
             _ => None,
         };
         // There is only one call, so that it is inlined here.
         let outcome = call();
         if let Some((opinion, start)) = measured {
-            self.learn(opinion, self.tsc.since(start));
+            self.learn(opinion, self.clock.since(start));
         }
         outcome
     }
@@ -162,18 +199,18 @@ impl InlinePolicy {
         };
         attention::is_due(
             short,
-            || self.tsc.reading(),
+            || self.clock.reading(),
             || {
                 let limit = Duration::from_nanos(self.limits.short);
-                self.tsc.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
+                self.clock.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
             },
         )
     }
 
     #[cold]
     #[inline(never)]
-    fn learn(&self, opinion: &Opinion, took: Duration) {
-        let took = took.as_nanos() as u64;
+    fn learn(&self, opinion: &Opinion, measured: Duration) {
+        let took = measured.saturating_sub(self.clock.own_time()).as_nanos() as u64;
         let was_short = opinion.length() == Length::Short;
         if opinion.learn(took, self.limits) {
             attention::changed();
@@ -186,6 +223,7 @@ impl InlinePolicy {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::thread::sleep;
 
     const LONG: Duration = Duration::from_millis(2);
@@ -193,8 +231,8 @@ mod tests {
     #[test]
     fn the_mind_is_changed_in_time() {
         let key = || Some(CostKey::given(1));
-        let policy = InlinePolicy::with_limit(LONG);
-        let call = |time: Duration| policy.measure(key, || sleep(time));
+        let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
+        let call = |time: Duration| costs.measure(key, || sleep(time));
         for _ in 0..3 {
             assert!(!policy.runs_inside(key));
             (0..400 * CALLS_A_LOOK).for_each(|_| policy.measure(key, || ()));
@@ -212,9 +250,9 @@ mod tests {
     fn a_wrong_word_is_corrected_in_time() {
         let key = || Some(CostKey::given(1));
         let until = |said: Duration, call: fn()| {
-            let policy = InlinePolicy::with_limit(LONG);
-            policy.expect(CostKey::given(1), said);
-            let inside = policy.runs_inside(key);
+            let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
+            costs.expect(CostKey::given(1), said);
+            let inside = costs.runs_inside(key);
             let corrected = |_: &usize| {
                 policy.measure(key, call);
                 policy.runs_inside(key) != inside
@@ -234,8 +272,8 @@ mod tests {
         let key = || Some(CostKey::given(1));
         // In rounds of many lengths, one long call: it makes the mean long.
         for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32] {
-            let policy = InlinePolicy::with_limit(Duration::from_micros(1));
-            (0..1000).for_each(|_| policy.measure(key, || ()));
+            let costs = InlinePolicy::with_limit(Tsc::new(), Duration::from_micros(1));
+            (0..1000).for_each(|_| costs.measure(key, || ()));
             let found = (0..2_000 * turns).any(|call| {
                 policy.measure(key, || {
                     if call % turns == 0 {
@@ -253,7 +291,7 @@ mod tests {
         // A busy machine makes a short call long now and then: more often than twice in a row it
         // does not.
         let learns = || {
-            let policy = InlinePolicy::with_limit(LONG);
+            let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
             let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
             for _ in 0..4 * CALLS_A_LOOK {
                 policy.measure(short, || ());
@@ -278,5 +316,66 @@ mod tests {
         let policy = InlinePolicy::new(Duration::MAX);
         (0..100).for_each(|_| policy.measure(key, || ()));
         assert!(policy.runs_inside(key));
+    }
+
+    thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(1_000_000) };
+    }
+
+    fn pass(nanoseconds: u64) {
+        NOW.set(NOW.get() + nanoseconds);
+    }
+
+    /// A clock that moves on when a test says so, one for each thread. As on a real machine a
+    /// measurement adds its own time, and as much again, as the processor cannot overlap the call
+    /// with what is around it.
+    struct MadeUp;
+
+    const OWN: u64 = 25;
+
+    impl Clock for MadeUp {
+        type Start = u64;
+
+        fn start(&self) -> u64 {
+            self.reading()
+        }
+
+        fn since(&self, start: u64) -> Duration {
+            pass(2 * OWN);
+            Duration::from_nanos(self.reading() - start)
+        }
+
+        fn reading(&self) -> u64 {
+            NOW.get()
+        }
+
+        fn readings(&self, time: Duration) -> u64 {
+            time.as_nanos() as u64
+        }
+
+        fn own_time(&self) -> Duration {
+            Duration::from_nanos(OWN)
+        }
+    }
+
+    const KEY: CostKey = CostKey(1);
+
+    /// Runs `test` on a thread of its own, so that its attention is new.
+    fn anew<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(test).join().expect("it does not panic")
+    }
+
+    #[test]
+    fn a_closure_that_is_shorter_than_its_shipping_is_short_again_however_it_was_once() {
+        anew(|| {
+            let costs = InlinePolicy::by(MadeUp, DECLARED);
+            let length = || costs.of(|| Some(KEY)).expect("it is learned").length();
+            for _ in 0..3 {
+                (0..5_000).for_each(|_| costs.measure(|| Some(KEY), || pass(300)));
+                assert_eq!(length(), Length::Middling, "300 ns");
+                (0..50_000).for_each(|_| costs.measure(|| Some(KEY), || pass(130)));
+                assert_eq!(length(), Length::Short, "130 ns, and shipping takes 150");
+            }
+        });
     }
 }
