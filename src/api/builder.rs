@@ -299,13 +299,20 @@ impl Builder {
     /// has run them for 5 µs without a pause; then they are shipped, so that it and the workers run
     /// them at once. A pause is twice as long as the closure takes.
     ///
-    /// The mean of 128 calls is kept for each type of closure, that of an operator included. The
-    /// first four calls are measured, then one in about 400, and more where something is unusual.
-    /// So a type of which one call in 64 takes 50 µs is shipped after two to some twenty of these
-    /// have run inside their pushes. Boxed closures and function pointers are one type, whatever
-    /// they do, unless [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push
-    /// that finds its variables busy also runs up to 32 short operations of other pushes that are
-    /// ready, and no more of them after 20 µs.
+    /// What is learned is kept for each type of closure, that of an operator included: the mean of
+    /// 128 calls. The first four calls are measured, then one in about 400, and more where
+    /// something is unusual. Boxed closures and function pointers are one type, whatever they do,
+    /// unless [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push that finds
+    /// its variables busy also runs up to 32 short operations of other pushes that are ready, and
+    /// no more of them after 20 µs.
+    ///
+    /// **How long pushes are delayed.** Let S be 150 ns, or 8 readings of the clock if that is more,
+    /// and let calls be long that take more than 16 S and more than the limit. A type of which one
+    /// call in 64 or more is long runs them inside its pushes until it is shipped. Until then long
+    /// calls take 2 × 768 S + 4 L of a pusher's time at most, where L is the longest of them: 0.5 ms
+    /// for calls of 50 µs. That holds if they come in turn. If they come at random, they may take
+    /// five times as much. One call's own length has no bound, since it is only known when it is
+    /// over. Rarer long calls, and calls that are not long, count by the mean alone.
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
     /// push: the closure would wait for ever. The naive engine runs operations inside their push in

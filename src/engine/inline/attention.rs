@@ -8,7 +8,10 @@
 //! measured, chosen at random, so that no rhythm of the program hides a type.
 //!
 //! Rare long calls need more: if the calls since the last look have taken far longer than usual,
-//! each of the next [`BURST`] is measured. Bursts that have changed no opinion become rare.
+//! each of the next [`BURST`] is measured. Bursts that have changed no opinion become rare; but
+//! calls that took too long lead to the next one once they have taken [`MOST_LOST`] times as long as
+//! those between two looks may. So long calls delay a pusher for a bounded time, however few of them
+//! there are and whatever happened before.
 //!
 //! A thread that pushes one closure after the other for long had better ship them, and run what is
 //! left while it waits ([`has_time`]). A thread that pushes now and then runs them at once: no
@@ -34,6 +37,9 @@ const BURST: u32 = 64;
 const MOST_SKIPPED: u32 = 31;
 /// Calls are suspicious if they took this many times as long as is usual.
 const UNUSUAL: u64 = 2;
+/// No suspicion is skipped once calls that took longer than short ones may have taken so many times
+/// as long as [`CALLS_A_LOOK`] short ones, since the last burst. A burst takes a fiftieth of that.
+pub const MOST_LOST: u64 = 64;
 
 /// A thread pauses between two pushes if it takes so many times as long as the closure.
 const PAUSE: u64 = 2;
@@ -58,6 +64,8 @@ struct Attention {
     /// Suspicions that are skipped before the next burst, and how many of them are left.
     skips: Cell<u32>,
     skipping: Cell<u32>,
+    /// How long calls have taken, since the last burst, between looks that found too long a time.
+    lost: Cell<u64>,
 }
 
 impl Attention {
@@ -70,6 +78,7 @@ impl Attention {
             usual: Cell::new(0),
             skips: Cell::new(0),
             skipping: Cell::new(0),
+            lost: Cell::new(0),
         }
     }
 
@@ -87,6 +96,7 @@ impl Attention {
         let skips = self.skips.get();
         self.skips.set((2 * skips + 1).min(MOST_SKIPPED));
         self.skipping.set(skips);
+        self.lost.set(0);
         self.burst.set(BURST);
         self.left.set(0);
         true
@@ -107,6 +117,14 @@ impl Attention {
         }
         let chosen = self.chosen.take();
         let passed = now.wrapping_sub(self.looked.replace(now));
+        if short && passed >= UNUSUAL * limit {
+            self.lost.set(self.lost.get().saturating_add(passed));
+            if self.lost.get() >= MOST_LOST * limit {
+                self.skipping.set(0);
+                self.suspect();
+                return false;
+            }
+        }
         let usual = self.usual.get().max(limit);
         if passed < usual / 4 {
             self.usual.set(passed);

@@ -223,6 +223,7 @@ impl<C: Clock> InlinePolicy<C> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::engine::inline::attention::MOST_LOST;
     use std::cell::Cell;
     use std::thread::sleep;
 
@@ -377,5 +378,86 @@ mod tests {
                 assert_eq!(length(), Length::Short, "130 ns, and shipping takes 150");
             }
         });
+    }
+
+    /// Calls of one closure, of which some are long.
+    #[derive(Clone, Copy)]
+    struct Mix {
+        one_in: u64,
+        random: bool,
+        length: u64,
+        /// Whether bursts have been in vain before, so that suspicions are skipped.
+        wary: bool,
+        seed: u64,
+    }
+
+    impl Mix {
+        fn is_long(&self, call: u64, chance: &mut impl FnMut() -> u64) -> bool {
+            if self.random {
+                chance().is_multiple_of(self.one_in)
+            } else {
+                call % self.one_in == self.one_in - 1
+            }
+        }
+
+        /// How long calls ran inside their pushes that were long, in nanoseconds, until the closure
+        /// was shipped; and what calls may take that nobody looks at closer.
+        fn time_inside(self) -> (u64, u64) {
+            const SHORT: u64 = 5;
+            let costs = InlinePolicy::by(MadeUp, DECLARED);
+            let opinion = costs.of(|| Some(KEY)).expect("it is learned");
+            let push = |time: u64| {
+                pass(25);
+                let inside = costs.runs_inside(|| Some(KEY));
+                if inside {
+                    costs.measure(|| Some(KEY), || pass(time));
+                }
+                inside
+            };
+            (0..4).for_each(|_| costs.measure(|| Some(KEY), || pass(SHORT)));
+            let mut random = self.seed;
+            // Marsaglia, Xorshift RNGs, 2003.
+            let mut chance = || {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                u64::from(hash(random))
+            };
+            for call in 0..2_000 + chance() % 3_000 {
+                push(if self.wary && call % 499 == 0 { 5_000 } else { SHORT });
+            }
+            let (mut inside, mut call) = (0, 0);
+            while opinion.length() != Length::Long {
+                let long = self.is_long(call, &mut chance);
+                if push(if long { self.length } else { SHORT }) && long {
+                    inside += self.length;
+                }
+                call += 1;
+                assert!(call < 1_000_000, "it is never shipped");
+            }
+            (inside, MOST_LOST * u64::from(CALLS_A_LOOK) * costs.limits.short)
+        }
+    }
+
+    /// The bound that `Builder::inline_below` and `src/engine/README.md` say.
+    #[test]
+    fn the_time_in_long_calls_is_bounded_until_the_closure_is_shipped() {
+        // Distinct odd numbers.
+        let seeds = |count: u64| (1..=count).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        for (wary, one_in) in [false, true].into_iter().flat_map(|wary| [64, 16, 4].map(|one_in| (wary, one_in))) {
+            for length in [5_000, 50_000] {
+                let of = |random, count| -> Vec<(u64, u64)> {
+                    let mix = |seed| Mix { one_in, random, length, wary, seed };
+                    seeds(count).map(mix).map(|mix| anew(move || mix.time_inside())).collect()
+                };
+                let what = format!("one in {one_in} takes {length} ns, wary {wary}");
+                for (inside, unseen) in of(false, 20) {
+                    assert!(inside <= 2 * unseen + 4 * length, "{inside} ns in turn, {what}");
+                }
+                for (inside, unseen) in of(true, 100) {
+                    assert!(inside <= 5 * (2 * unseen + 4 * length), "{inside} ns at random, {what}");
+                }
+            }
+        }
     }
 }
