@@ -9,9 +9,9 @@
 //!
 //! Rare long calls need more: if the calls since the last look have taken far longer than usual,
 //! each of the next [`BURST`] is measured. Bursts that have changed no opinion become rare; but
-//! calls that took too long lead to the next one once they have taken [`MOST_LOST`] times as long as
-//! those between two looks may. So long calls delay a pusher for a bounded time, however few of them
-//! there are and whatever happened before.
+//! calls that took too long lead to the next one once they have taken [`MOST_LOST`] times as long
+//! as those between two looks may. So long calls delay a pusher for a bounded time, however few of
+//! them there are and whatever happened before.
 //!
 //! A thread that pushes one closure after the other for long had better ship them, and run what is
 //! left while it waits ([`has_time`]). A thread that pushes now and then runs them at once: no

@@ -143,7 +143,8 @@ impl Opinion {
         let mean = (now.mean * (weight - 1) + took.saturating_mul(PARTS).min(u64::from(u32::MAX))) / weight;
         now.mean = mean.min(MOST * limits.middling * PARTS);
         let settled = now.measured >= FOR_AN_OPINION;
-        // Whether the mean has reached the limit, or was above and is not yet by so many eighths below.
+        // Whether the mean has reached the limit, or was above and is not yet by so many eighths
+        // below.
         let is_above =
             |limit: u64, was: bool, less: u64| now.mean * 8 >= limit * PARTS * if was { 8 - less } else { 8 };
         now.length = match before {
