@@ -394,7 +394,7 @@ mod tests {
     impl Mix {
         fn is_long(&self, call: u64, chance: &mut impl FnMut() -> u64) -> bool {
             if self.random {
-                chance().is_multiple_of(self.one_in)
+                chance() % self.one_in == 0
             } else {
                 call % self.one_in == self.one_in - 1
             }
