@@ -3,8 +3,9 @@
 //!
 //! Used by `push/mod.rs` and `api/operator.rs`: there pushers ask. They and `engine/execute.rs`
 //! measure calls, on the threads that call the closures. `api/operation.rs`, `api/pipeline.rs` and
-//! `api/prepare.rs` bring keys and costs that a program gives. All threads share the [`InlinePolicy`] of an engine,
-//! which `engine/core.rs` and operators have: only its opinions change.
+//! `api/prepare.rs` bring keys and costs that a program gives. All threads share the
+//! [`InlinePolicy`] of an engine, which `engine/core.rs` and operators have: only its opinions
+//! change.
 //!
 //! Shipping an operation takes some 150 ns of all threads together ([`SHIPPED`]). A closure that
 //! takes less on average is better run by its pusher. A longer one is better shipped if its thread
@@ -232,8 +233,8 @@ mod tests {
     #[test]
     fn the_mind_is_changed_in_time() {
         let key = || Some(CostKey::given(1));
-        let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
-        let call = |time: Duration| costs.measure(key, || sleep(time));
+        let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
+        let call = |time: Duration| policy.measure(key, || sleep(time));
         for _ in 0..3 {
             assert!(!policy.runs_inside(key));
             (0..400 * CALLS_A_LOOK).for_each(|_| policy.measure(key, || ()));
@@ -251,9 +252,9 @@ mod tests {
     fn a_wrong_word_is_corrected_in_time() {
         let key = || Some(CostKey::given(1));
         let until = |said: Duration, call: fn()| {
-            let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
-            costs.expect(CostKey::given(1), said);
-            let inside = costs.runs_inside(key);
+            let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
+            policy.expect(CostKey::given(1), said);
+            let inside = policy.runs_inside(key);
             let corrected = |_: &usize| {
                 policy.measure(key, call);
                 policy.runs_inside(key) != inside
@@ -273,8 +274,8 @@ mod tests {
         let key = || Some(CostKey::given(1));
         // In rounds of many lengths, one long call: it makes the mean long.
         for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32] {
-            let costs = InlinePolicy::with_limit(Tsc::new(), Duration::from_micros(1));
-            (0..1000).for_each(|_| costs.measure(key, || ()));
+            let policy = InlinePolicy::with_limit(Tsc::new(), Duration::from_micros(1));
+            (0..1000).for_each(|_| policy.measure(key, || ()));
             let found = (0..2_000 * turns).any(|call| {
                 policy.measure(key, || {
                     if call % turns == 0 {
@@ -292,7 +293,7 @@ mod tests {
         // A busy machine makes a short call long now and then: more often than twice in a row it
         // does not.
         let learns = || {
-            let costs = InlinePolicy::with_limit(Tsc::new(), LONG);
+            let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
             let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
             for _ in 0..4 * CALLS_A_LOOK {
                 policy.measure(short, || ());
@@ -369,12 +370,12 @@ mod tests {
     #[test]
     fn a_closure_that_is_shorter_than_its_shipping_is_short_again_however_it_was_once() {
         anew(|| {
-            let costs = InlinePolicy::by(MadeUp, DECLARED);
-            let length = || costs.of(|| Some(KEY)).expect("it is learned").length();
+            let policy = InlinePolicy::by(MadeUp, DECLARED);
+            let length = || policy.of(|| Some(KEY)).expect("it is learned").length();
             for _ in 0..3 {
-                (0..5_000).for_each(|_| costs.measure(|| Some(KEY), || pass(300)));
+                (0..5_000).for_each(|_| policy.measure(|| Some(KEY), || pass(300)));
                 assert_eq!(length(), Length::Middling, "300 ns");
-                (0..50_000).for_each(|_| costs.measure(|| Some(KEY), || pass(130)));
+                (0..50_000).for_each(|_| policy.measure(|| Some(KEY), || pass(130)));
                 assert_eq!(length(), Length::Short, "130 ns, and shipping takes 150");
             }
         });
@@ -404,17 +405,17 @@ mod tests {
         /// was shipped; and what calls may take that nobody looks at closer.
         fn time_inside(self) -> (u64, u64) {
             const SHORT: u64 = 5;
-            let costs = InlinePolicy::by(MadeUp, DECLARED);
-            let opinion = costs.of(|| Some(KEY)).expect("it is learned");
+            let policy = InlinePolicy::by(MadeUp, DECLARED);
+            let opinion = policy.of(|| Some(KEY)).expect("it is learned");
             let push = |time: u64| {
                 pass(25);
-                let inside = costs.runs_inside(|| Some(KEY));
+                let inside = policy.runs_inside(|| Some(KEY));
                 if inside {
-                    costs.measure(|| Some(KEY), || pass(time));
+                    policy.measure(|| Some(KEY), || pass(time));
                 }
                 inside
             };
-            (0..4).for_each(|_| costs.measure(|| Some(KEY), || pass(SHORT)));
+            (0..4).for_each(|_| policy.measure(|| Some(KEY), || pass(SHORT)));
             let mut random = self.seed;
             // Marsaglia, Xorshift RNGs, 2003.
             let mut chance = || {
@@ -435,7 +436,7 @@ mod tests {
                 call += 1;
                 assert!(call < 1_000_000, "it is never shipped");
             }
-            (inside, MOST_LOST * u64::from(CALLS_A_LOOK) * costs.limits.short)
+            (inside, MOST_LOST * u64::from(CALLS_A_LOOK) * policy.limits.short)
         }
     }
 
