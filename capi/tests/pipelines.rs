@@ -1,5 +1,5 @@
-//! Pipelines: what is captured is pushed in each replay, refusals have their codes, and every deleter
-//! runs once.
+//! Pipelines: what is captured is pushed in each replay, refusals have their codes, and every
+//! deleter runs once.
 
 mod common;
 

@@ -37,16 +37,16 @@ struct Own {
 impl Own {
     /// The least of some tries, so that an interrupt changes nothing.
     fn find(with_counter: bool) -> Own {
-        const TRIES: usize = 16;
+        const PAIRS_OF_READINGS: usize = 16;
         if MODELLED {
             return Own { clock: Duration::ZERO, ticks: 0 };
         }
-        let clock = (0..TRIES).map(|_| Instant::now().elapsed()).min().unwrap_or_default();
+        let clock = (0..PAIRS_OF_READINGS).map(|_| Instant::now().elapsed()).min().unwrap_or_default();
         let tick = || {
             let start = counter::read();
             counter::read_after().saturating_sub(start)
         };
-        let ticks = (0..TRIES).filter(|_| with_counter).map(|_| tick()).min();
+        let ticks = (0..PAIRS_OF_READINGS).filter(|_| with_counter).map(|_| tick()).min();
         Own { clock, ticks: ticks.unwrap_or_default() }
     }
 }
