@@ -306,13 +306,13 @@ impl Builder {
     /// its variables busy also runs up to 32 short operations of other pushes that are ready, and
     /// no more of them after 20 µs.
     ///
-    /// **How long pushes are delayed.** Let S be 150 ns, or 8 readings of the clock if that is more,
-    /// and let calls be long that take more than 16 S and more than the limit. A type of which one
-    /// call in 64 or more is long runs them inside its pushes until it is shipped. Until then long
-    /// calls take 2 × 768 S + 4 L of a pusher's time at most, where L is the longest of them: 0.5 ms
-    /// for calls of 50 µs. That holds if they come in turn. If they come at random, they may take
-    /// five times as much. One call's own length has no bound, since it is only known when it is
-    /// over. Rarer long calls, and calls that are not long, count by the mean alone.
+    /// **How long pushes are delayed.** Let S be 150 ns, or 8 readings of the clock if that is
+    /// more, and let calls be long that take more than 16 S and more than the limit. A type of
+    /// which one call in 64 or more is long runs them inside its pushes until it is shipped. Until
+    /// then long calls take 2 × 768 S + 4 L of a pusher's time at most, where L is the longest of
+    /// them: 0.5 ms for calls of 50 µs. That holds if they come in turn. If they come at random,
+    /// they may take five times as much. One call's own length has no bound, since it is only known
+    /// when it is over. Rarer long calls, and calls that are not long, count by the mean alone.
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
     /// push: the closure would wait for ever. The naive engine runs operations inside their push in
