@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The oldest Rust that the library promises to build with (rust-version in Cargo.toml): builds the
 # library, the C interface and their tests with just that, as Cargo.lock says, and runs them. Also
-# builds a program of edition 2021 that uses the library, as docs/src/limits.md says to write it.
+# builds a program of edition 2021 that uses the library, as docs/src/limits.md says to write it,
+# and checks the feature `cuda` with the Rust that its library asks for.
 #
 #   scripts/msrv.sh            all their tests
 #   scripts/msrv.sh --quick    checks all, and builds and runs some: for every change
@@ -50,3 +51,7 @@ else
     tests --package seriatim --package seriatim_c --lib --tests
     tests --package seriatim --doc
 fi
+# As src/lib.rs says. If that Rust is not to be had, the feature is left out.
+with_cuda=$(sed -n 's/.*It needs Rust \(1\.[0-9]*\)\.$/\1/p' src/lib.rs)
+CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv-cuda" scripts/with-rust.sh "$with_cuda.0" -- \
+    cargo check --locked --package seriatim --features cuda --lib || [ $? -eq 3 ]

@@ -1,6 +1,7 @@
 //! Capturing: `Capture` and `CaptureBuilder` (`src/api/capture_builder.rs`) record pushes, of which
-//! `src/engine/replay/assemble.rs` makes a [`Graph`], or `src/api/pipeline.rs` a pipeline. There `Recording::record` checks each
-//! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph.
+//! `src/engine/replay/assemble.rs` makes a [`Graph`], or `src/api/pipeline.rs` a pipeline. There
+//! `Recording::record` checks each operation when it is pushed, and `Recording::assemble`, called
+//! by `finish`, the whole graph.
 //!
 //! A capture belongs to the thread that has it, which may hand it to another. Two parts of its
 //! recording are shared. The operation of `Parameter::set` counts in `changes`, on the thread that

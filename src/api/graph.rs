@@ -5,8 +5,9 @@
 //! changes: so only one is under way at a time. Programs call it, on any thread. A `Graph` does not
 //! change. Its program (`engine/replay/program.rs`) is shared with the threads that run a replay.
 //! The thread that drops the last reference drops it: often the one that runs the deletion of that
-//! variable, or the last to leave a replay. `api/instances.rs` has several. `delete_own_variable` is
-//! also called by `api/capture.rs`, `api/pipeline.rs`, `api/prepare.rs` and `api/device_array.rs`.
+//! variable, or the last to leave a replay. `api/instances.rs` has several. `delete_own_variable`
+//! is also called by `api/capture.rs`, `api/pipeline.rs`, `api/prepare.rs` and
+//! `api/device_array.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};

@@ -11,8 +11,8 @@ use crate::api::engine::Engine;
 use crate::api::graph::Graph;
 use crate::error::{Error, ErrorKind};
 
-/// Instances of one graph, from [`Engine::capture_instances`]. Each has private state of its own, and
-/// is replayed in turn: so replays that share nothing else, or only read it, run at once.
+/// Instances of one graph, from [`Engine::capture_instances`]. Each has private state of its own,
+/// and is replayed in turn: so replays that share nothing else, or only read it, run at once.
 ///
 /// Replays of one [`Graph`] follow each other, since they share its private variables. Of `n`
 /// instances `n` replays may be under way.

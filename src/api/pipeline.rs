@@ -31,9 +31,9 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// Operations that were captured once, by [`Engine::capture_pipeline`], to be pushed one by one many
-/// times. Replays overlap: an operation of a replay runs as soon as the operations of the replay
-/// before have let go of *its* variables, as if each had been pushed by hand.
+/// Operations that were captured once, by [`Engine::capture_pipeline`], to be pushed one by one
+/// many times. Replays overlap: an operation of a replay runs as soon as the operations of the
+/// replay before have let go of *its* variables, as if each had been pushed by hand.
 ///
 /// It is for iterations whose operations take some 200 ns and more, and where one iteration leaves
 /// threads without work. A [`Graph`](crate::Graph) takes its turn as a whole instead. So it costs
@@ -47,8 +47,8 @@ use std::sync::Arc;
 /// | [private variables](Capture::private_variable) | yes | no: use ordinary ones |
 /// | [`device_graph`](crate::CaptureBuilder::device_graph) | yes | changes nothing |
 ///
-/// Replays run ahead of the operations. A [bound](crate::Builder::bound) on the engine bounds by how
-/// much, and their memory.
+/// Replays run ahead of the operations. A [bound](crate::Builder::bound) on the engine bounds by
+/// how much, and their memory.
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};
@@ -198,18 +198,18 @@ fn step(
 }
 
 impl Pipeline {
-    /// Pushes all operations, in the order in which they were captured. Lock-free; takes the time of
-    /// as many pushes of an [`Operator`], and allocates nothing in steady state. Under a
-    /// [bound](crate::Builder::bound) it may wait for room, as each push does. On a naive engine the
-    /// operations run inside the call.
+    /// Pushes all operations, in the order in which they were captured. Lock-free; takes the time
+    /// of as many pushes of an [`Operator`], and allocates nothing in steady state. Under a
+    /// [bound](crate::Builder::bound) it may wait for room, as each push does. On a naive engine
+    /// the operations run inside the call.
     ///
     /// An operation that fails marks the variables that it changes, and what depends on it is
     /// skipped, also in later replays, until a wait takes the failure. One that changes no variable
     /// is itself skipped until then.
     ///
     /// # Errors
-    /// [`Stopped`](ErrorKind::Stopped) and [`DeviceLost`](ErrorKind::DeviceLost), before anything is
-    /// pushed. Otherwise those of [`Engine::push`]. If one operation is refused, those captured
+    /// [`Stopped`](ErrorKind::Stopped) and [`DeviceLost`](ErrorKind::DeviceLost), before anything
+    /// is pushed. Otherwise those of [`Engine::push`]. If one operation is refused, those captured
     /// before it are pushed and the others are not; the message says how many. That can only be by
     /// a bound with [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), by a variable that was
     /// deleted, or by a stop on another thread.
@@ -273,8 +273,8 @@ impl Pipeline {
 }
 
 impl Drop for Pipeline {
-    /// Pushes the deletion of the pipeline's own variables. The closures are dropped here, or by the
-    /// last of the operations in flight. Panics of their destructors are swallowed.
+    /// Pushes the deletion of the pipeline's own variables. The closures are dropped here, or by
+    /// the last of the operations in flight. Panics of their destructors are swallowed.
     fn drop(&mut self) {
         for variable in &self.own {
             // A stopped engine keeps the variable until the engine ends.

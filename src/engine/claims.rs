@@ -2,11 +2,11 @@
 //! ([`ClaimSource`]).
 //!
 //! Used by `push/`, `inline/fast_path.rs`, `draft.rs`, `replay/assemble.rs`, `api/operator.rs` and
-//! `api/pipeline.rs`, on the thread that pushes or captures. [`order`] is the only place that removes repeats: a
-//! variable that is named twice is no error. The quick ways of a push take the claims as they were
-//! named. If they meet a variable a second time (`count` in `tickets/owner/place.rs`), they give
-//! up, and the push goes the long way, which calls [`order`]. Claims that are errors are found by
-//! `engine/resolve.rs`.
+//! `api/pipeline.rs`, on the thread that pushes or captures. [`order`] is the only place that
+//! removes repeats: a variable that is named twice is no error. The quick ways of a push take the
+//! claims as they were named. If they meet a variable a second time (`count` in
+//! `tickets/owner/place.rs`), they give up, and the push goes the long way, which calls [`order`].
+//! Claims that are errors are found by `engine/resolve.rs`.
 //!
 //! Nothing is kept here: [`order`] sorts the caller's own list. `Declared` borrows the lists of an
 //! operator (`api/operator.rs`), which any thread reads and none changes.

@@ -1,5 +1,5 @@
-//! Graphs and pipelines in the oracle's programs: captured before the threads start, replayed by the
-//! thread that they belong to.
+//! Graphs and pipelines in the oracle's programs: captured before the threads start, replayed by
+//! the thread that they belong to.
 
 use crate::common::eventually;
 use crate::plan::{Node, Plan};

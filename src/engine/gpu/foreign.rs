@@ -2,10 +2,10 @@
 //! come somewhere, and marks between such a stream and those of the engine.
 //!
 //! Completions come to [`Core::finish_after_stream`] (`execute.rs`, `replay/mod.rs`,
-//! `replay/pipelined.rs`), on any thread, and the watcher to [`Core::end_due`] (`watch.rs`). The rest is called by
-//! `src/api/adopted_stream.rs`. The engine keeps nothing of such a stream: each call puts a mark
-//! there, or has it wait for one, and is over. The marks, and the operations that are due at them,
-//! are in `spare_marks.rs`.
+//! `replay/pipelined.rs`), on any thread, and the watcher to [`Core::end_due`] (`watch.rs`). The
+//! rest is called by `src/api/adopted_stream.rs`. The engine keeps nothing of such a stream: each
+//! call puts a mark there, or has it wait for one, and is over. The marks, and the operations that
+//! are due at them, are in `spare_marks.rs`.
 //!
 //! An [`Order`] moves with the closure of an operation to the thread that calls it, or drops it
 //! uncalled: mostly a worker. Its [`Ordered`] stays with the pusher. The two share a [`Stage`]

@@ -4,8 +4,8 @@
 //! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
 //! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
 //! with the vtable [`LANE`], which goes through the dispatch like an operation. [`part`] has the
-//! operations of graphs that use devices, and [`pipelined`] the closures of `api/pipeline.rs`, which
-//! has no program. `api/capture.rs`, `api/capture_builder.rs` and `api/pipeline.rs` use
+//! operations of graphs that use devices, and [`pipelined`] the closures of `api/pipeline.rs`,
+//! which has no program. `api/capture.rs`, `api/capture_builder.rs` and `api/pipeline.rs` use
 //! [`assemble`], which makes programs; `api/operator.rs` makes bodies, of [`program`].
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which

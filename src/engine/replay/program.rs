@@ -3,7 +3,8 @@
 //!
 //! `replay/assemble.rs` makes it, `api/graph.rs` holds it, and the other files of `replay/` run it,
 //! on any thread. Bodies are made by [`sync`] and [`detached`] for `api/capture_builder.rs`,
-//! `api/operator.rs` and `merged.rs`; `api/pipeline.rs` makes operators of them. The thread that lets go of it last drops it, with the closures.
+//! `api/operator.rs` and `merged.rs`; `api/pipeline.rs` makes operators of them. The thread that
+//! lets go of it last drops it, with the closures.
 //!
 //! It does not change, but for the cells and atomics. Those of an operation belong to the runner of
 //! its lane, or to the thread that was given its block; the thread that completes it writes `stage`
