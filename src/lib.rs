@@ -1,3 +1,6 @@
+// The root has no state: it lists the modules and re-exports what programs see. The modules `gpu`,
+// `testing` and `internals` are written out at its end.
+
 //! Seriatim: a lock-free, allocation-pooled dependency engine for code that counts nanoseconds.
 //!
 //! A program pushes functions and says which variables each one reads and which it changes. The

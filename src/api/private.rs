@@ -1,6 +1,6 @@
 //! Private variables of a graph: the methods of `Capture` that make them, for the thread that
-//! captures. `src/engine/replay/private.rs` says what they are, has their state, and pushes the
-//! deletion of a variable that others have used.
+//! captures. Only `make_private` can be refused: `src/engine/replay/private.rs` has the state and
+//! the checks, and pushes the deletion of a variable that others have used.
 
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,8 @@
 //!
 //! While any thread captures a stream in the driver's global mode, calls such as `cuEventQuery` are
 //! refused on every thread, and spoil the capture. No call of the engine belongs to such a capture.
-//! So a thread that enters a device changes to the relaxed mode, and back when it leaves. Workers
-//! and watchers never leave.
+//! So a thread that enters a device changes to the relaxed mode, and back when it leaves. A worker
+//! or a watcher never leaves its own device, and nested visits change no mode.
 
 use crate::device::cuda::symbols::Symbols;
 use cudarc::driver::sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;

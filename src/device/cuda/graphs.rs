@@ -1,7 +1,7 @@
 //! Graphs of CUDA, for `DeviceGraphs` (`src/device/graphs.rs`): streams are captured in the mode in
 //! which other threads are not held up. `src/engine/replay/device_graph.rs` calls it, on threads
-//! that have entered the device. Nothing is kept here: `mod.rs` has the functions, and remembers a
-//! loss.
+//! that have entered the device. Nothing is kept here: `symbols.rs` looks the functions up, and
+//! `mod.rs` has them and remembers a loss.
 
 use crate::device::cuda::Cuda;
 use crate::device::graphs::DeviceGraphs;

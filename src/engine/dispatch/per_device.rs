@@ -2,7 +2,8 @@
 //! an I/O worker. `PerDevice::runs` says which property goes where; `pooled.rs` has the same for
 //! its groups. The groups do not change, and any thread uses them; `worker/group.rs` has what their
 //! threads share. Operations with a stream of a GPU go to `gpu/submit.rs` instead.
-//! `elsewhere` in `replay/assemble.rs` has the rule for operations of graphs.
+//! The rule for operations of graphs is `elsewhere` in `replay/assemble.rs`; what starts the groups
+//! by name is in `push/admission.rs` and `api/prepare.rs`.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;

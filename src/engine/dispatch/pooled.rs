@@ -1,8 +1,9 @@
 //! The pooled engine: one shared queue for all workers, and one I/O worker. `Pooled::runs` says
 //! which property goes where; `per_device.rs` has the same for its groups. The groups do not
 //! change, and any thread uses them; `worker/group.rs` has what their threads share. Operations
-//! with a stream of a GPU go to `gpu/submit.rs` instead. `elsewhere` in `replay/assemble.rs` has
-//! the rule for operations of graphs.
+//! with a stream of a GPU go to `gpu/submit.rs` instead. The rule for operations of graphs is
+//! `elsewhere` in `replay/assemble.rs`; what starts the groups by name is in `push/admission.rs`
+//! and `api/prepare.rs`.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;

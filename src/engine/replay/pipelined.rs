@@ -2,13 +2,15 @@
 //!
 //! `api/pipeline.rs` makes an operator of each operation that was captured, and takes its closure
 //! from here: [`SyncStep`] or [`AsyncStep`]. A closure may change what it owns, so no thread calls
-//! it while another one does. For that each operation changes a variable that the earlier ones of
-//! the same step change, and ends when its closure has returned. An asynchronous operation could
+//! it while another one does. `finish_pipeline` in `api/pipeline.rs` sees to it that each operation
+//! changes a variable that the earlier ones of its step change; the types here rely on it, since
+//! closures are `FnMut`. An operation ends when its closure has returned. An asynchronous one could
 //! end before that, so its step has a completion of its own: the operation ends when that was used
 //! *and* the call has returned, by the two swaps of [`Detached::stage`].
 //!
 //! Any thread calls a step, one after the other. The thread that drops the last reference drops the
-//! closure: the handle of the pipeline, or the last operation in flight.
+//! closure: the one that has the pipeline, that ends the last operation, or that has used its
+//! completion.
 
 use crate::device::raw::RawStream;
 use crate::device::Context;

@@ -1,8 +1,11 @@
 //! The private variables of a graph: only its own operations use them.
 //!
-//! Programs make them through `api/private.rs`, on the thread that captures. The capture keeps them
-//! (`replay/assemble.rs`), and then the graph (`replay/program.rs`). The plan orders the operations
-//! that use them, and replays of one graph follow each other, so a replay claims none of them.
+//! Programs make them through `api/private.rs`, on the thread that captures. There `api/capture.rs`
+//! calls [`PrivateVariables::hold`] before it makes the graph, and `api/pipeline.rs` refuses them.
+//! The capture keeps them (`replay/assemble.rs`), and then the graph (`replay/program.rs`). At its
+//! end the slots go to `Table::retire` (`variable/table.rs`), which clears their failure marks. The
+//! plan orders the operations that use them, and replays of one graph follow each other, so a
+//! replay claims none of them.
 //!
 //! The generation of their slots is that of a deleted variable: the check that refuses deleted
 //! variables refuses these everywhere else, and costs nothing more.
