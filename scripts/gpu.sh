@@ -101,7 +101,7 @@ run() {
     if [ -n "$checker" ]; then
         for part in checks "programs --quick --seconds 15"; do
             # shellcheck disable=SC2086
-            if left 60 "$checker" --tool memcheck --error-exitcode 9 "$folder/$program" $part; then
+            if left 90 "$checker" --tool memcheck --error-exitcode 9 "$folder/$program" $part; then
                 facts+=(--fact "compute-sanitizer, ${part%% *}=silent")
             else
                 status=1

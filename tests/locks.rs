@@ -98,7 +98,7 @@ const NAMES: &[(&str, &[&str])] = &[
         "OnceLock",
         &[
             "api/builder.rs",
-            "api/pinned_data.rs",
+            "api/pinned_fill.rs",
             "device/timed_marks.rs",
             "engine/gpu/admit.rs",
             "engine/gpu/devices.rs",

@@ -248,8 +248,9 @@ typedef struct SeriatimOperator SeriatimOperator;
 typedef struct SeriatimParameter SeriatimParameter;
 
 // A captured pipeline. Each replay pushes the captured operations one by one, so that an operation
-// runs as soon as those of the replay before have let go of its variables. It may outlive the other
-// handles of its engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
+// runs as soon as those of the replay before have let go of its variables. It may outlive the
+// other handles of its engine. When those are gone, its replays fail with
+// `SERIATIM_STATUS_STOPPED`.
 typedef struct SeriatimPipeline SeriatimPipeline;
 
 // What an operation is told when it runs. Belongs to the thread that the function was called on,
@@ -1048,9 +1049,9 @@ SeriatimStatus seriatim_capture_end_pipeline(struct SeriatimCapture *capture, st
 // is what depends on it, until a wait takes the failure.
 //
 // # Errors
-// `SERIATIM_STATUS_STOPPED` and `SERIATIM_STATUS_DEVICE_LOST` before anything is pushed. Otherwise
-// as `seriatim_push()`: the operations before the one that is refused are pushed, and the text says
-// how many.
+// `SERIATIM_STATUS_STOPPED`, or `SERIATIM_STATUS_DEVICE_LOST` if one of its devices is lost,
+// before anything is pushed. Otherwise as `seriatim_push()`: the operations before the one that is
+// refused are pushed, and the text says which that is.
 //
 // # Safety
 // `pipeline` is a live handle, which no other thread uses at the same time. No function that runs

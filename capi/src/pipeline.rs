@@ -41,9 +41,9 @@ pub unsafe extern "C" fn seriatim_capture_end_pipeline(
 /// is what depends on it, until a wait takes the failure.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_STOPPED` and `SERIATIM_STATUS_DEVICE_LOST` before anything is pushed. Otherwise
-/// as `seriatim_push()`: the operations before the one that is refused are pushed, and the text
-/// says how many.
+/// `SERIATIM_STATUS_STOPPED`, or `SERIATIM_STATUS_DEVICE_LOST` if one of its devices is lost,
+/// before anything is pushed. Otherwise as `seriatim_push()`: the operations before the one that is
+/// refused are pushed, and the text says which that is.
 ///
 /// # Safety
 /// `pipeline` is a live handle, which no other thread uses at the same time. No function that runs

@@ -24,6 +24,7 @@ pub mod operation;
 pub mod operator;
 pub mod parameter;
 pub mod pinned_data;
+pub mod pinned_fill;
 pub mod pipeline;
 pub mod prepare;
 pub mod private;

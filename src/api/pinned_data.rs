@@ -4,29 +4,24 @@
 //! Besides, it is refused while a device may still use the array, which is longer than the closure
 //! of a copy lasts: nothing waits (`Lease::is_settled` in `src/engine/gpu/lease.rs`). It is also
 //! refused while the array's memory is still to come: a worker fills the array then, and says so
-//! (`LateFill`). The thread that drops the last clone gives the memory back. What it has in common
-//! with `DeviceData` is in `src/api/device_array.rs`, copies in `src/api/copy.rs`.
+//! (`LateFill` in `src/api/pinned_fill.rs`). The thread that drops the last clone gives the memory
+//! back. What it has in common with `DeviceData` is in `src/api/device_array.rs`, copies in
+//! `src/api/copy.rs`.
 
 use crate::api::data::{Data, Ref, RefMut};
 use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
+use crate::api::pinned_fill::{fill, fill_late, LateFill};
 use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
-use crate::engine::push::push;
-use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
-use crate::operation::access::Mode;
-use crate::operation::block::FLAG_BEYOND;
-use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
-use crate::operation::name::Name;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, OnceLock};
 
 /// An array in pinned memory of the processor, and the variable that stands for it.
 ///
@@ -59,9 +54,6 @@ pub struct PinnedData<T> {
     arrival: Option<LateFill>,
     of: PhantomData<fn(T) -> T>,
 }
-
-/// Empty until late memory is there and filled, or there is none.
-type LateFill = Arc<OnceLock<Result<(), Error>>>;
 
 impl<T: Plain> PinnedData<T> {
     /// Makes an array of zeros, which devices of the handle's back end can copy from and to.
@@ -113,23 +105,9 @@ impl<T: Plain> PinnedData<T> {
         let array = PinnedData { data, length, context: device.context(), arrival, of: PhantomData };
         match &array.arrival {
             None => fill(&array.data.write()?, values),
-            Some(arrival) => array.fill_late(device, arrival, values.map(<[T]>::to_vec))?,
+            Some(arrival) => fill_late(device.engine().core(), &array.data, arrival, values.map(<[T]>::to_vec))?,
         }
         Ok(array)
-    }
-
-    /// Pushes what fills the array, behind the operation that waits for its memory.
-    fn fill_late(&self, device: &DeviceHandle, arrival: &LateFill, values: Option<Vec<T>>) -> Result<(), Error> {
-        let (data, arrival) = (self.data.clone(), Arc::clone(arrival));
-        let body = move |_: &RunContext<'_>| {
-            let found = data.write().and_then(|lease| lease.memory().map(|_| fill(&lease, values.as_deref())));
-            // After the borrow, so that it is in nobody's way.
-            let _ = arrival.set(found.clone());
-            found
-        };
-        let request = Request { flags: FLAG_BEYOND, ..Request::named(Name::from("fill")) };
-        let claim = Claim { variable: self.variable(), mode: Mode::Write };
-        push(device.engine().core(), &request, &[claim][..], sync_vtable(&body), body)
     }
 
     /// The variable to declare. `&array` itself is accepted as well.
@@ -285,20 +263,6 @@ impl<T: Plain> PinnedData<T> {
     /// ```
     pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
         write_on(&self.data, run)
-    }
-}
-
-/// Puts values, or zeros, into pinned memory that is there.
-fn fill<T: Plain>(lease: &RefMut<'_, Lease>, values: Option<&[T]>) {
-    let (to, bytes) = (lease.pinned().raw().cast::<u8>(), lease.bytes());
-    match values {
-        // SAFETY: the memory has so many bytes, of which no other borrow knows. The device is done
-        // with it, as with every pinned buffer that is used again.
-        None => unsafe { to.write_bytes(0, bytes) },
-        // SAFETY: as above; the values have no more bytes, and no padding, and lie elsewhere.
-        Some(values) => unsafe {
-            to.copy_from_nonoverlapping(values.as_ptr().cast(), bytes.min(size_of_val(values)));
-        },
     }
 }
 

@@ -183,7 +183,8 @@ fn step(
             let closure = move |run: &RunContext<'_>| unsafe { step.call(run) };
             // All steps are closures of one type, so the engine learns by another key how long each
             // takes.
-            let key = CostKey::given(graph << 24 ^ number);
+            // The highest bit keeps them from the small numbers that programs give.
+            let key = CostKey::given(1 << 63 | graph << 24 ^ number);
             Operator::new_sync(core, request, claims, Some(key), closure)?
         }
         Body::Async(detached) => {
@@ -205,14 +206,18 @@ impl Pipeline {
     ///
     /// An operation that fails marks the variables that it changes, and what depends on it is
     /// skipped, also in later replays, until a wait takes the failure. One that changes no variable
-    /// is itself skipped until then.
+    /// is itself skipped until then. If a [`Parameter::set`](crate::Parameter::set) of the pipeline
+    /// fails, since the destructor of the old value panics, all operations are skipped until then.
+    ///
+    /// A `set` on another thread may come between two operations of a replay.
     ///
     /// # Errors
-    /// [`Stopped`](ErrorKind::Stopped) and [`DeviceLost`](ErrorKind::DeviceLost), before anything
-    /// is pushed. Otherwise those of [`Engine::push`]. If one operation is refused, those captured
-    /// before it are pushed and the others are not; the message says how many. That can only be by
-    /// a bound with [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), by a variable that was
-    /// deleted, or by a stop on another thread.
+    /// [`Stopped`](ErrorKind::Stopped), or [`DeviceLost`](ErrorKind::DeviceLost) if one of its
+    /// devices is lost, before anything is pushed. Otherwise those of [`Engine::push`]. If one
+    /// operation is refused, those captured before it are pushed and the others are not; the
+    /// message says which. Reasons are a bound with
+    /// [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), a variable that was deleted, a device
+    /// that is lost meanwhile, workers that the system refuses, or a stop on another thread.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -242,8 +247,10 @@ impl Pipeline {
             return error;
         }
         let (name, all) = (self.name.as_str(), self.len());
-        let message =
-            format!("pipeline '{name}': operation {pushed} of {all} was refused, those before it are pushed: {error}");
+        let message = format!(
+            "pipeline '{name}': operation {} of {all} was refused, those before it are pushed: {error}",
+            pushed + 1
+        );
         Error::with_source(error.kind(), message, error)
     }
 
@@ -276,6 +283,9 @@ impl Drop for Pipeline {
     /// Pushes the deletion of the pipeline's own variables. The closures are dropped here, or by
     /// the last of the operations in flight. Panics of their destructors are swallowed.
     fn drop(&mut self) {
+        if self.core.is_closed() {
+            return;
+        }
         for variable in &self.own {
             // A stopped engine keeps the variable until the engine ends.
             let _ = delete_own_variable(&self.core, *variable, |_| ());

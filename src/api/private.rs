@@ -1,6 +1,7 @@
 //! Private variables of a graph: the methods of `Capture` that make them, for the thread that
-//! captures. Only `make_private` can be refused: `src/engine/replay/private.rs` has the state and
-//! the checks, and pushes the deletion of a variable that others have used.
+//! captures. Only `make_private` can be refused: `src/engine/replay/private.rs` has the state,
+//! refuses there, and pushes the deletion of a variable that others have used.
+//! `src/engine/resolve.rs` refuses private variables elsewhere, and has the message.
 
 #![forbid(unsafe_code)]
 

@@ -97,6 +97,22 @@ impl EngineState {
         self.0.fetch_or(DEVICES_USED, SeqCst);
     }
 
+    /// A look at pending operations begins.
+    pub fn begin_look(&self) {
+        self.0.fetch_add(LOOKS_UNDER_WAY, SeqCst);
+    }
+
+    /// A look at pending operations ends.
+    pub fn end_look(&self) {
+        // Release: pairs with the acquire of the state in `push/logged.rs`, so the reads of this
+        // look come before a block of a ring is used again.
+        self.0.fetch_sub(LOOKS_UNDER_WAY, Release);
+    }
+}
+
+/// For `engine/fork.rs`.
+#[cfg(all(unix, not(any(loom, shuttle))))]
+impl EngineState {
     /// A fork begins. Stops the engine if it runs, and says so: then the fork lets it go on when it
     /// is over. The caller keeps other stops and starts out.
     #[must_use = "an engine that was stopped for the fork has to go on"]
@@ -128,18 +144,6 @@ impl EngineState {
     /// In the child of a fork that has cut the engine off: it never goes on.
     pub fn abandon(&self) {
         self.0.fetch_or(STOPPED | ABANDONED | SHUTDOWN, SeqCst);
-    }
-
-    /// A look at pending operations begins.
-    pub fn begin_look(&self) {
-        self.0.fetch_add(LOOKS_UNDER_WAY, SeqCst);
-    }
-
-    /// A look at pending operations ends.
-    pub fn end_look(&self) {
-        // Release: pairs with the acquire of the state in `push/logged.rs`, so the reads of this
-        // look come before a block of a ring is used again.
-        self.0.fetch_sub(LOOKS_UNDER_WAY, Release);
     }
 
     /// In the child of a fork: the threads that were looking are gone.

@@ -1,6 +1,7 @@
-//! What kind of work an operation is. Programs say it (`src/api/operation.rs`). Which thread runs
-//! which property is decided in `src/engine/dispatch/`, and for devices in
-//! `src/engine/gpu/devices.rs`. There is no state here: a property is a number.
+//! What kind of work an operation is. Programs say it (`src/api/operation.rs`). Here is also which
+//! kinds the I/O worker (`is_io`), the logs (`is_computed`, `is_ordinary`) and the pusher take.
+//! `src/engine/dispatch/` picks the workers, and for devices `src/engine/gpu/devices.rs`. There is
+//! no state here: a property is a number.
 
 #![forbid(unsafe_code)]
 

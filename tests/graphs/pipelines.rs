@@ -246,7 +246,7 @@ fn what_cannot_be_pushed_is_refused() {
     assert!(format!("{steps:?}").contains("three steps"));
     let held = hold(&engine, &[], &[x]);
     let error = steps.replay().unwrap_err();
-    assert_says(&error, ErrorKind::EngineFull, &["three steps", "operation 1 of 3 was refused"]);
+    assert_says(&error, ErrorKind::EngineFull, &["three steps", "operation 2 of 3 was refused"]);
     assert!(std::error::Error::source(&error).is_some(), "it keeps the push's error");
     held.complete();
     engine.wait_for_all().unwrap();

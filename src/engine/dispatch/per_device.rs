@@ -1,9 +1,11 @@
 //! The per-device engine: pinned workers for the processor, a pool for prioritised operations, and
-//! an I/O worker. `PerDevice::runs` says which property goes where; `pooled.rs` has the same for
-//! its groups. The groups do not change, and any thread uses them; `worker/group.rs` has what their
-//! threads share. Operations with a stream of a GPU go to `gpu/submit.rs` instead.
-//! The rule for operations of graphs is `elsewhere` in `replay/assemble.rs`; what starts the groups
-//! by name is in `push/admission.rs` and `api/prepare.rs`.
+//! an I/O worker. `PerDevice::runs` picks the group of an operation that is submitted; `pooled.rs`
+//! has the same for its groups. `is_io`, `is_computed` and `is_ordinary` in `operation/property.rs`
+//! decide what may be logged or run inside its push instead, so a new rule begins there. The groups
+//! do not change, and any thread uses them; `worker/group.rs` has what their threads share.
+//! Operations with a stream of a GPU go to `gpu/submit.rs` instead. The rule for operations of
+//! graphs is `elsewhere` in `replay/assemble.rs`; what starts the groups by name is in
+//! `push/admission.rs` and `api/prepare.rs`.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;

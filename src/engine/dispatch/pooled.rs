@@ -1,5 +1,7 @@
-//! The pooled engine: one shared queue for all workers, and one I/O worker. `Pooled::runs` says
-//! which property goes where; `per_device.rs` has the same for its groups. The groups do not
+//! The pooled engine: one shared queue for all workers, and one I/O worker. `Pooled::runs` picks
+//! the group of an operation that is submitted; `per_device.rs` has the same for its groups.
+//! `is_io`, `is_computed` and `is_ordinary` in `operation/property.rs` decide what may be logged or
+//! run inside its push instead, so a new rule begins there. The groups do not
 //! change, and any thread uses them; `worker/group.rs` has what their threads share. Operations
 //! with a stream of a GPU go to `gpu/submit.rs` instead. The rule for operations of graphs is
 //! `elsewhere` in `replay/assemble.rs`; what starts the groups by name is in `push/admission.rs`

@@ -4,11 +4,11 @@
 //! make another one current, as a library does that loads itself, and not put it back. Every call
 //! of the driver by the engine rests on the right one, and so do the closures that come next.
 //! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`).
-//! Destructors of closures that were not called, and those of a graph, are rare: they set a flag by
-//! [`mistrust`] (`call.rs`, `replay/node_block.rs`). A worker looks before its next operation
-//! (`queue.rs`); the watcher, which may drop a graph too, behind each operation that it ends
-//! (`foreign.rs`). Which device a thread has entered, and the flag, are its own: no other thread
-//! touches them.
+//! Destructors of closures that were not called, and those of a graph or a pipeline, are rare: they
+//! set a flag by [`mistrust`] (`call.rs`, `replay/node_block.rs`, `replay/pipelined.rs`). A worker
+//! looks before its next operation (`queue.rs`); the watcher, which may drop a graph or a
+//! pipeline's closure too, behind each operation that it ends (`foreign.rs`). Which device a thread
+//! has entered, and the flag, are its own: no other thread touches them.
 //!
 //! At its end a worker drops the handles of libraries that it has kept for operations
 //! ([`Core::drop_worker_handles`]), and those of graphs that are gone before it captures another

@@ -6,7 +6,8 @@
 //! room and where a program trims (`allocate.rs`): the only calls in which the driver may have it
 //! wait for the device.
 //!
-//! It calls no closures of the program, but may be the last to let go of a graph, and drop those.
+//! It calls no closures of the program, but may be the last to let go of a graph or of a pipeline's
+//! closure, and drop those.
 //! Only it takes parked operations, so none needs a second look. An operation is parked by a push
 //! into the watcher's inbox, and the watcher falls asleep by the same word (`sleep.rs`).
 //!

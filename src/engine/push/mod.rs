@@ -11,8 +11,9 @@
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
 //! An operation that the tried way refuses is enlisted. An asynchronous closure, or one too large
-//! for a block, is enlisted at once. An operation with more than [`fast_path::FEW`] variables is
-//! not logged. The other rules for logs are in [`logged`]; what is short is decided in
+//! for a block, is enlisted at once. A closure pushed here with more than [`fast_path::FEW`]
+//! variables is not logged; an operator is, with as many as fit a usual block (`class_of` in
+//! [`logged`]). The other rules for logs are in [`logged`]; what is short is decided in
 //! `inline/policy.rs`. `api/operator.rs` makes this choice for its operations by itself: look there
 //! at each change.
 //!

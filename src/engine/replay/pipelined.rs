@@ -15,6 +15,7 @@
 use crate::device::raw::RawStream;
 use crate::device::Context;
 use crate::engine::core::Core;
+use crate::engine::gpu::entered::mistrust;
 use crate::engine::nesting::inside;
 use crate::engine::replay::program::{Detached, ReplayedCall, CALLED, ENDED, RETURNED};
 use crate::error::{Fault, Source};
@@ -144,6 +145,8 @@ impl Finish for AsyncStep {
             unsafe { self.end() };
         }
         inside(local, || drop_quietly(self));
+        // It may have been the last, on the watcher of a device, and its destructor is user code.
+        mistrust();
         local.count_returned();
         core.flush(local);
     }

@@ -8,10 +8,11 @@
 //!
 //! It does not change, but for the cells and atomics. Those of an operation belong to the runner of
 //! its lane, or to the thread that was given its block; the thread that completes it writes `stage`
-//! and `outcome` (`finish` in `replay/mod.rs`). The block of a lane belongs to the thread that
-//! hands out the lane, and then to the one that runs it. [`Replay`] is written by the thread that
-//! begins the replay, and by the runner that ends it or runs it alone; between them all runners
-//! read it.
+//! and `outcome` (`finish` in `replay/mod.rs`). A pipeline's asynchronous operation has a
+//! [`Detached`] too, and no lane (`AsyncStep` in `pipelined.rs`). The block of a lane belongs to
+//! the thread that hands out the lane, and then to the one that runs it. [`Replay`] is written by
+//! the thread that begins the replay, and by the runner that ends it or runs it alone; between them
+//! all runners read it.
 
 use crate::device::Context;
 use crate::engine::core::Core;
