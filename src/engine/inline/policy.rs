@@ -17,7 +17,7 @@
 use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
 use crate::engine::inline::opinion::{Length, Limits, Opinion};
 use crate::operation::closure::{type_key, Cost, Vtable};
-use crate::platform::tsc::{Reading, Tsc};
+use crate::platform::tsc::Tsc;
 use crate::sync::MODELLED;
 use std::time::Duration;
 
@@ -68,78 +68,33 @@ impl CostKey {
     }
 }
 
-/// What measures calls: a [`Tsc`], or a clock that a test makes up.
-pub trait Clock {
-    type Start;
-    fn start(&self) -> Self::Start;
-    fn since(&self, start: Self::Start) -> Duration;
-    fn reading(&self) -> u64;
-    fn readings(&self, time: Duration) -> u64;
-    /// The least that a measurement of nothing comes to.
-    fn own_time(&self) -> Duration;
-}
-
-impl Clock for Tsc {
-    type Start = Reading;
-
-    #[inline]
-    fn start(&self) -> Reading {
-        self.start()
-    }
-
-    #[inline]
-    fn since(&self, start: Reading) -> Duration {
-        self.since(start)
-    }
-
-    #[inline]
-    fn reading(&self) -> u64 {
-        self.reading()
-    }
-
-    #[inline]
-    fn readings(&self, time: Duration) -> u64 {
-        self.readings(time)
-    }
-
-    fn own_time(&self) -> Duration {
-        self.own_time()
-    }
-}
-
 /// What is learned of an engine's closures.
-pub struct InlinePolicy<C = Tsc> {
+pub struct InlinePolicy {
     /// The opinions, by key; empty if nothing is to be learned.
     keys: Box<[Opinion]>,
     limits: Limits,
-    clock: C,
+    tsc: Tsc,
 }
 
 impl InlinePolicy {
     /// Closures that take less than `below` on average may run inside their push.
     pub fn new(below: Duration) -> InlinePolicy {
-        InlinePolicy::by(Tsc::new(), below)
-    }
-
-    /// For an engine that need not know: nothing is learned.
-    pub fn none() -> InlinePolicy {
-        InlinePolicy::with_limit(Tsc::new(), Duration::ZERO)
-    }
-}
-
-impl<C: Clock> InlinePolicy<C> {
-    fn by(clock: C, below: Duration) -> InlinePolicy<C> {
-        let shipped = SHIPPED.max(MEASUREMENTS * clock.own_time());
-        let mut policy = InlinePolicy::with_limit(clock, below);
+        let mut policy = InlinePolicy::with_limit(below);
+        let shipped = SHIPPED.max(MEASUREMENTS * policy.tsc.own_time());
         policy.limits.short = policy.limits.middling.min(shipped.as_nanos() as u64);
         policy
     }
 
-    fn with_limit(clock: C, limit: Duration) -> InlinePolicy<C> {
+    /// For an engine that need not know: nothing is learned.
+    pub fn none() -> InlinePolicy {
+        InlinePolicy::with_limit(Duration::ZERO)
+    }
+
+    fn with_limit(limit: Duration) -> InlinePolicy {
         let keys = if limit.is_zero() { 0 } else { KEYS };
         let limit = limit.min(LONGEST).as_nanos() as u64;
         let limits = Limits { short: limit, middling: limit };
-        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, clock }
+        InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, tsc: Tsc::new() }
     }
 
     /// The opinion on a key, if anything is learned of it.
@@ -162,22 +117,22 @@ impl<C: Clock> InlinePolicy<C> {
     #[cold]
     #[inline(never)]
     fn has_time(&self, opinion: &Opinion) -> bool {
-        let readings = |time: Duration| self.clock.readings(time);
+        let readings = |time: Duration| self.tsc.readings(time);
         let body = readings(Duration::from_nanos(opinion.mean()));
-        attention::has_time(self.clock.reading(), body, readings(LONGEST_SPELL))
+        attention::has_time(self.tsc.reading(), body, readings(LONGEST_SPELL))
     }
 
     /// Calls a closure of this key, and measures the call if it is due.
     #[inline]
     pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
         let measured = match self.of(key) {
-            Some(opinion) if self.is_due(opinion) => Some((opinion, self.clock.start())),
+            Some(opinion) if self.is_due(opinion) => Some((opinion, self.tsc.start())),
             _ => None,
         };
         // There is only one call, so that it is inlined here.
         let outcome = call();
         if let Some((opinion, start)) = measured {
-            self.learn(opinion, self.clock.since(start));
+            self.learn(opinion, self.tsc.since(start));
         }
         outcome
     }
@@ -200,10 +155,10 @@ impl<C: Clock> InlinePolicy<C> {
         };
         attention::is_due(
             short,
-            || self.clock.reading(),
+            || self.tsc.reading(),
             || {
                 let limit = Duration::from_nanos(self.limits.short);
-                self.clock.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
+                self.tsc.readings(limit).saturating_mul(u64::from(CALLS_A_LOOK))
             },
         )
     }
@@ -211,7 +166,12 @@ impl<C: Clock> InlinePolicy<C> {
     #[cold]
     #[inline(never)]
     fn learn(&self, opinion: &Opinion, measured: Duration) {
-        let took = measured.saturating_sub(self.clock.own_time()).as_nanos() as u64;
+        self.take_in(opinion, measured, self.tsc.own_time());
+    }
+
+    /// Takes in a measurement by a stopwatch that takes `own` itself.
+    fn take_in(&self, opinion: &Opinion, measured: Duration, own: Duration) {
+        let took = measured.saturating_sub(own).as_nanos() as u64;
         let was_short = opinion.length() == Length::Short;
         if opinion.learn(took, self.limits) {
             attention::changed();
@@ -225,7 +185,6 @@ impl<C: Clock> InlinePolicy<C> {
 mod tests {
     use super::*;
     use crate::engine::inline::attention::MOST_LOST;
-    use std::cell::Cell;
     use std::thread::sleep;
 
     const LONG: Duration = Duration::from_millis(2);
@@ -233,7 +192,7 @@ mod tests {
     #[test]
     fn the_mind_is_changed_in_time() {
         let key = || Some(CostKey::given(1));
-        let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
+        let policy = InlinePolicy::with_limit(LONG);
         let call = |time: Duration| policy.measure(key, || sleep(time));
         for _ in 0..3 {
             assert!(!policy.runs_inside(key));
@@ -252,7 +211,7 @@ mod tests {
     fn a_wrong_word_is_corrected_in_time() {
         let key = || Some(CostKey::given(1));
         let until = |said: Duration, call: fn()| {
-            let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
+            let policy = InlinePolicy::with_limit(LONG);
             policy.expect(CostKey::given(1), said);
             let inside = policy.runs_inside(key);
             let corrected = |_: &usize| {
@@ -274,7 +233,7 @@ mod tests {
         let key = || Some(CostKey::given(1));
         // In rounds of many lengths, one long call: it makes the mean long.
         for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32] {
-            let policy = InlinePolicy::with_limit(Tsc::new(), Duration::from_micros(1));
+            let policy = InlinePolicy::with_limit(Duration::from_micros(1));
             (0..1000).for_each(|_| policy.measure(key, || ()));
             let found = (0..2_000 * turns).any(|call| {
                 policy.measure(key, || {
@@ -293,7 +252,7 @@ mod tests {
         // A busy machine makes a short call long now and then: more often than twice in a row it
         // does not.
         let learns = || {
-            let policy = InlinePolicy::with_limit(Tsc::new(), LONG);
+            let policy = InlinePolicy::with_limit(LONG);
             let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
             for _ in 0..4 * CALLS_A_LOOK {
                 policy.measure(short, || ());
@@ -320,43 +279,60 @@ mod tests {
         assert!(policy.runs_inside(key));
     }
 
-    thread_local! {
-        static NOW: Cell<u64> = const { Cell::new(1_000_000) };
-    }
-
-    fn pass(nanoseconds: u64) {
-        NOW.set(NOW.get() + nanoseconds);
-    }
-
-    /// A clock that moves on when a test says so, one for each thread. As on a real machine a
-    /// measurement adds its own time, and as much again, as the processor cannot overlap the call
-    /// with what is around it.
-    struct MadeUp;
-
+    /// What a measurement of nothing comes to, in nanoseconds.
     const OWN: u64 = 25;
 
-    impl Clock for MadeUp {
-        type Start = u64;
+    /// A policy on a clock that moves on when the test says so. As on a real machine a measurement
+    /// adds its own time, and as much again, as the processor cannot overlap the call with what is
+    /// around it.
+    struct MadeUp {
+        costs: InlinePolicy,
+        now: u64,
+    }
 
-        fn start(&self) -> u64 {
-            self.reading()
+    impl MadeUp {
+        fn new() -> MadeUp {
+            let mut costs = InlinePolicy::with_limit(DECLARED);
+            policy.limits.short = u64::from(MEASUREMENTS) * OWN;
+            MadeUp { costs, now: 1_000_000 }
         }
 
-        fn since(&self, start: u64) -> Duration {
-            pass(2 * OWN);
-            Duration::from_nanos(self.reading() - start)
+        fn opinion(&self) -> &Opinion {
+            self.policy.of(|| Some(KEY)).expect("it is learned")
         }
 
-        fn reading(&self) -> u64 {
-            NOW.get()
+        fn length(&self) -> Length {
+            self.opinion().length()
         }
 
-        fn readings(&self, time: Duration) -> u64 {
-            time.as_nanos() as u64
+        /// What [`CALLS_A_LOOK`] short calls may take.
+        fn limit(&self) -> u64 {
+            u64::from(CALLS_A_LOOK) * self.policy.limits.short
         }
 
-        fn own_time(&self) -> Duration {
-            Duration::from_nanos(OWN)
+        /// Calls a closure as [`InlinePolicy::measure`] does.
+        fn call(&mut self, takes: u64) {
+            let is_due = match self.length() {
+                Length::Unknown => true,
+                length => attention::is_due(length == Length::Short, || self.now, || self.limit()),
+            };
+            self.now += takes;
+            if is_due {
+                self.now += 2 * OWN;
+                let measured = Duration::from_nanos(takes + 2 * OWN);
+                self.policy.take_in(self.opinion(), measured, Duration::from_nanos(OWN));
+            }
+        }
+
+        /// Pushes such a closure; says whether it runs inside the push. What is middling does here,
+        /// as for a thread that pauses.
+        fn push(&mut self, takes: u64) -> bool {
+            self.now += 25;
+            let inside = matches!(self.length(), Length::Short | Length::Middling);
+            if inside {
+                self.call(takes);
+            }
+            inside
         }
     }
 
@@ -370,13 +346,12 @@ mod tests {
     #[test]
     fn a_closure_that_is_shorter_than_its_shipping_is_short_again_however_it_was_once() {
         anew(|| {
-            let policy = InlinePolicy::by(MadeUp, DECLARED);
-            let length = || policy.of(|| Some(KEY)).expect("it is learned").length();
+            let mut made_up = MadeUp::new();
             for _ in 0..3 {
-                (0..5_000).for_each(|_| policy.measure(|| Some(KEY), || pass(300)));
-                assert_eq!(length(), Length::Middling, "300 ns");
-                (0..50_000).for_each(|_| policy.measure(|| Some(KEY), || pass(130)));
-                assert_eq!(length(), Length::Short, "130 ns, and shipping takes 150");
+                (0..5_000).for_each(|_| made_up.call(300));
+                assert_eq!(made_up.length(), Length::Middling, "300 ns");
+                (0..50_000).for_each(|_| made_up.call(130));
+                assert_eq!(made_up.length(), Length::Short, "130 ns, and shipping takes 150");
             }
         });
     }
@@ -405,17 +380,8 @@ mod tests {
         /// was shipped; and what calls may take that nobody looks at closer.
         fn time_inside(self) -> (u64, u64) {
             const SHORT: u64 = 5;
-            let policy = InlinePolicy::by(MadeUp, DECLARED);
-            let opinion = policy.of(|| Some(KEY)).expect("it is learned");
-            let push = |time: u64| {
-                pass(25);
-                let inside = policy.runs_inside(|| Some(KEY));
-                if inside {
-                    policy.measure(|| Some(KEY), || pass(time));
-                }
-                inside
-            };
-            (0..4).for_each(|_| policy.measure(|| Some(KEY), || pass(SHORT)));
+            let mut made_up = MadeUp::new();
+            (0..4).for_each(|_| made_up.call(SHORT));
             let mut random = self.seed;
             // Marsaglia, Xorshift RNGs, 2003.
             let mut chance = || {
@@ -425,18 +391,18 @@ mod tests {
                 u64::from(hash(random))
             };
             for call in 0..2_000 + chance() % 3_000 {
-                push(if self.wary && call % 499 == 0 { 5_000 } else { SHORT });
+                made_up.push(if self.wary && call % 499 == 0 { 5_000 } else { SHORT });
             }
             let (mut inside, mut call) = (0, 0);
-            while opinion.length() != Length::Long {
+            while made_up.length() != Length::Long {
                 let long = self.is_long(call, &mut chance);
-                if push(if long { self.length } else { SHORT }) && long {
+                if made_up.push(if long { self.length } else { SHORT }) && long {
                     inside += self.length;
                 }
                 call += 1;
                 assert!(call < 1_000_000, "it is never shipped");
             }
-            (inside, MOST_LOST * u64::from(CALLS_A_LOOK) * policy.limits.short)
+            (inside, MOST_LOST * made_up.limit())
         }
     }
 
