@@ -286,15 +286,15 @@ mod tests {
     /// adds its own time, and as much again, as the processor cannot overlap the call with what is
     /// around it.
     struct MadeUp {
-        costs: InlinePolicy,
+        policy: InlinePolicy,
         now: u64,
     }
 
     impl MadeUp {
         fn new() -> MadeUp {
-            let mut costs = InlinePolicy::with_limit(DECLARED);
+            let mut policy = InlinePolicy::with_limit(DECLARED);
             policy.limits.short = u64::from(MEASUREMENTS) * OWN;
-            MadeUp { costs, now: 1_000_000 }
+            MadeUp { policy, now: 1_000_000 }
         }
 
         fn opinion(&self) -> &Opinion {
