@@ -310,6 +310,8 @@ fn a_trim_waits_for_nothing() {
         let busy = other.new_variable();
         model.hold(0, true);
         queue(&other, busy);
+        // A mark follows, by which the device is asked how far it has come.
+        eventually("the device has work", || model.is_busy());
         let trims = gpu.clone();
         assert_eq!(called(&engine, in_operation, move || trims.trim()), 2);
         eventually("the watcher frees", || !model.allocations.freed_by.lock().unwrap().is_empty());
