@@ -9,6 +9,7 @@
 //! is also called by `api/capture.rs`, `api/pipeline.rs`, `api/prepare.rs` and
 //! `api/device_array.rs`.
 
+use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::gpu::admit;
@@ -139,7 +140,7 @@ impl Graph {
         }
         // Behind the quick way, which no graph with devices takes: it is not plain.
         if inner.flags & FLAG_UNLOOKED != 0 {
-            find_devices(inner)?;
+            find_devices(core, &inner.devices)?;
         }
         let begin = move |run: &RunContext<'_>, completion: Completion| {
             // SAFETY: this operation changes the graph's own variable as well, and ends with its
@@ -223,10 +224,10 @@ impl Drop for Graph {
     }
 }
 
-/// Refuses a graph of which a device cannot be used any more.
+/// Refuses a graph or a pipeline of which a device cannot be used any more.
 #[cold]
-fn find_devices(program: &Program) -> Result<(), Error> {
-    program.devices.iter().try_for_each(|device| admit::find(&program.core, *device).map(|_| ()))
+pub(crate) fn find_devices(core: &Core, devices: &[Context]) -> Result<(), Error> {
+    devices.iter().try_for_each(|device| admit::find(core, *device).map(|_| ()))
 }
 
 /// Deletes the variable of a graph, of a capture or an array that came to nothing, or of `prepare`;

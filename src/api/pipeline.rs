@@ -9,12 +9,11 @@
 
 use crate::api::capture::Capture;
 use crate::api::engine::Engine;
-use crate::api::graph::delete_own_variable;
+use crate::api::graph::{delete_own_variable, find_devices};
 use crate::api::operator::Operator;
 use crate::device::Context;
 use crate::engine::claims;
 use crate::engine::core::Core;
-use crate::engine::gpu::admit;
 use crate::engine::inline::policy::CostKey;
 use crate::engine::push::admission::stopped;
 use crate::engine::replay::assemble::Captured;
@@ -182,8 +181,7 @@ fn step(
             // capture's own if it has parameters.
             let closure = move |run: &RunContext<'_>| unsafe { step.call(run) };
             // All steps are closures of one type, so the engine learns by another key how long each
-            // takes.
-            // The highest bit keeps them from the small numbers that programs give.
+            // takes. The highest bit keeps these keys from the small numbers that programs give.
             let key = CostKey::given(1 << 63 | graph << 24 ^ number);
             Operator::new_sync(core, request, claims, Some(key), closure)?
         }
@@ -230,9 +228,7 @@ impl Pipeline {
         if core.is_closed() {
             return Err(stopped());
         }
-        for device in &self.devices {
-            admit::find(core, *device)?;
-        }
+        find_devices(core, &self.devices)?;
         for (pushed, step) in self.steps.iter().enumerate() {
             if let Err(error) = step.operator.push(core, step.context, step.priority) {
                 return Err(self.refused(error, pushed));

@@ -27,7 +27,7 @@ pub(super) fn counts(entrant: &Entrant, measurement: &str) -> bool {
     }
 }
 
-/// Who is measured on four cores. On them `Engine::new()` has three workers.
+/// The entrants that are measured on four cores. On them `Engine::new()` has three workers.
 pub(super) fn on_four(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     entrants.iter().filter(|entrant| {
         let rival = matches!(
@@ -43,7 +43,7 @@ pub(super) fn on_four(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     })
 }
 
-/// Who is measured how: the entrants of the tables, which compare as many threads on either side.
+/// The entrants of the tables, which compare as many threads on either side.
 pub(super) fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
     let dynamic = entrant.style == Style::Dynamic;
     let together = entrant.threads == 1 + default_workers();

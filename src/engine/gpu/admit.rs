@@ -2,7 +2,7 @@
 //!
 //! Used by `push/mod.rs` before a push is pinned ([`find`]), and by `push/admission.rs` under its
 //! pin ([`admit`]). What else names a device asks here too: `lease.rs`, `foreign.rs`,
-//! `api/device_handle.rs`, `api/graph.rs`, `api/pipeline.rs`, `replay/assemble.rs`. Any thread may;
+//! `api/device_handle.rs`, `api/graph.rs`, `replay/assemble.rs`. Any thread may;
 //! one at a time makes something, under the lock `Gpus::making`. The devices that it makes are kept
 //! in `devices.rs`. The thread that stops an engine ends the threads of its devices here
 //! (`engine/lifecycle.rs`), also for a fork; `engine/fork.rs` has the child forget the devices.
