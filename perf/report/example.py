@@ -227,6 +227,10 @@ def records_of(repetition, chance, hop):
     return records
 
 
+# What is between replays, how long they take then, and by how much memory grows.
+STREAMS = (("wait", 1, 0), ("bound", 0.8, 300), ("nothing", 0.6, 2_000), ("pipeline", 0.7, 300), ("spells", 0.6, 300))
+
+
 def add_replays(add, chance, ns, all_of_it):
     """What is measured of replays; of the naive engine a part."""
     for graph in ("one node", "a node for each name"):
@@ -237,7 +241,7 @@ def add_replays(add, chance, ns, all_of_it):
     if not all_of_it:
         return
     for body in (1000, 2000):
-        for between, factor, growth in (("wait", 1, 0), ("bound", 0.8, 300), ("nothing", 0.6, 2_000)):
+        for between, factor, growth in STREAMS:
             more = {"replays": 1_000_000, "growth_kb": growth}
             add("replay-stream", between=between, body_ns=body, ns=4 * body * factor * chance.uniform(0.97, 1.03), **more)
     for operations, nap in ((3, 10_000), (6, 5_000), (64, 2_000)):

@@ -47,13 +47,20 @@ class Replays(unittest.TestCase):
             stream("wait", [4000, 8000, 4100], 0),
             stream("bound", [3600, 7200, 3690], 300),
             stream("nothing", [2000, 4000, 2050], 200_000),
+            stream("pipeline", [2800, 5600, 2870], 200),
         )
         table = replays.stream_table(found)
-        (row,) = table.rows
         self.assertEqual(
-            texts(row), ["bodies of 1 µs", "4,100", "2,050", "0.50 ×", "200", "3,690", "0.90 ×", "0.300"]
+            [texts(row) for row in table.rows],
+            [
+                ["1 µs, graph, a wait after each", "4,100", "–", "0"],
+                ["1 µs, graph, `bound(1024)`", "3,690", "0.90 ×", "0.300"],
+                ["1 µs, graph, no wait", "2,050", "0.50 ×", "200"],
+                ["1 µs, pipeline, `bound(1024)`", "2,870", "0.70 ×", "0.200"],
+                ["1 µs, pipeline, a wait after 256", "–", "–", "–"],
+            ],
         )
-        self.assertEqual((row[3].kind, row[6].kind), ("good", "bad"))
+        self.assertEqual([row[2].kind for row in table.rows[1:4]], ["bad", "good", "good"])
         self.assertIn("1,000,000 in a row", " ".join(table.before))
 
     def test_few_long_operations_are_compared_within_a_repetition(self):

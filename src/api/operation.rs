@@ -115,8 +115,8 @@ impl<'a> OperationBuilder<'a> {
     ///
     /// An operation of positive priority passes it on to the operations that it waits for: to 32 of
     /// them at most, and only to those that no thread has begun with. An operation that is waited
-    /// for keeps its own priority in four cases: several threads push to its variables, it is
-    /// profiled, its closure has more than 512 bytes, or the engine has a bound.
+    /// for keeps its own priority in three cases: several threads push to its variables, it is
+    /// profiled, or its closure has more than 512 bytes.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -1,10 +1,11 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
-//! room if there is none. Used by `push/mod.rs` (`push_enlisted`), on the pusher, if the engine has
-//! a bound and the operation is no wait.
+//! room if there is none. Used by `push/mod.rs` (`push_enlisted`) and `push/logged.rs`, on the
+//! pusher, if the engine has a bound and the operation is no wait. What finds no room at once is
+//! enlisted, so the rules for that are in one place.
 //!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
 //! an operation counts it out (`Core::end` in `complete.rs`); for what is queued on a device the
-//! watcher does it (`gpu/watch.rs`). `push/mod.rs` gives back the place of a push that is refused.
+//! watcher does it (`gpu/watch.rs`). `push/` gives back the place of a push that is refused.
 //! `gpu/call.rs` counts in each operation of a graph that it queues on a device. `fork.rs` clears
 //! the count in the child.
 
@@ -16,21 +17,23 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
+/// Counts an operation in, if there is room under the bound; says whether there was.
+pub fn take_room(core: &Core) -> bool {
+    let mut now = core.in_flight.load(Relaxed);
+    while now < core.settings.bound {
+        match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
+            Ok(_) => return true,
+            Err(other) => now = other,
+        }
+    }
+    false
+}
+
 /// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push inside an
 /// operation, and one that may go `beyond` the bound, is counted in at once.
 #[cold]
 pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<(), Error> {
-    let bound = core.settings.bound;
-    let enter = || {
-        let mut now = core.in_flight.load(Relaxed);
-        while now < bound {
-            match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
-                Ok(_) => return true,
-                Err(other) => now = other,
-            }
-        }
-        false
-    };
+    let enter = || take_room(core);
     if enter() {
         return Ok(());
     }
@@ -48,7 +51,7 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
         WhenFull::WouldBlock => {
             return Err(Error::new(
                 ErrorKind::EngineFull,
-                format!("{bound} operations are in flight, as many as the bound allows: wait, or raise it"),
+                format!("{} operations are in flight, as many as the bound allows: wait, or raise it", core.settings.bound),
             ));
         }
         WhenFull::Help if may_help() => {
@@ -77,7 +80,8 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
     Ok(())
 }
 
-/// Gives back the place of a push that is refused.
+/// Gives back the place of an operation that has ended, or was not pushed.
+#[inline]
 pub fn give_room_back(core: &Core) {
     core.in_flight.fetch_sub(1, AcqRel);
     core.below_bound.notify(|| true);

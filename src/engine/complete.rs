@@ -16,6 +16,7 @@
 //! its block, and the marks and versions of what it writes (`variable/slot.rs`). Meanwhile others
 //! may park on the block's word (`tickets/run.rs`), or link behind it (`tickets/linking.rs`).
 
+use crate::engine::backpressure::give_room_back;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::nesting::{inside, mark_inside};
 use crate::engine::ready_list::ReadyList;
@@ -100,8 +101,7 @@ impl Core {
             // Before the operation counts as completed, so that a thread that has waited for
             // everything finds room under the bound.
             if self.settings.bound > 0 && flags & (FLAG_WAIT | FLAG_PLACELESS) == 0 {
-                self.in_flight.fetch_sub(1, AcqRel);
-                self.below_bound.notify(|| true);
+                give_room_back(self);
             }
             local.count_completed();
             if !found.first.is_null() {

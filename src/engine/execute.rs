@@ -15,6 +15,7 @@
 //! be kept in `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
+use crate::engine::backpressure::give_room_back;
 use crate::engine::core::Core;
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::nesting::{enter, inside, leave, pay};
@@ -192,7 +193,7 @@ impl Core {
     }
 
     /// Runs and ends an operation that is synchronous and has no flags, while the engine has no
-    /// flags and no bound: does what [`Core::execute`] does then. Returns `false` if this is not
+    /// flags: does what [`Core::execute`] does then. Returns `false` if this is not
     /// such a case; then nothing has happened.
     ///
     /// Without a failure, and if the engine still has no flags afterwards, it does not call
@@ -206,7 +207,7 @@ impl Core {
             let body = &*(*block).body;
             let Run::Sync(call) = body.run else { return false };
             let is_plain = (*block).flags == 0 && !Block::is_voided(block);
-            if !is_plain || !self.state.load(Relaxed).is_plain() || self.settings.bound > 0 {
+            if !is_plain || !self.state.load(Relaxed).is_plain() {
                 return false;
             }
             let local = self.local();
@@ -227,6 +228,10 @@ impl Core {
             Block::enter(block, BLANK);
             let mut found = ReadyList::new(local);
             self.count_out(block, &Stepping(&self.memory.table), &mut found);
+            // As in `Core::end`.
+            if self.settings.bound > 0 {
+                give_room_back(self);
+            }
             local.count_completed();
             if !found.first.is_null() {
                 self.hand_out(local, found.first);

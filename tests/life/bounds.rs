@@ -40,7 +40,14 @@ fn bounded_pushes(engine: &Engine, bound: usize) {
                             false => completion.complete(),
                         }
                     };
-                    match builder.push_async(body) {
+                    // What is synchronous goes into a log, if no other thread pushes to its
+                    // variables just now.
+                    let pushed = if random.chance(50) {
+                        builder.push(counting(&ended))
+                    } else {
+                        builder.push_async(body)
+                    };
+                    match pushed {
                         // In this order: what has ended by the later look had ended for good, so
                         // what is left was in flight.
                         Ok(()) => {

@@ -1,6 +1,6 @@
 //! This engine.
 
-use seriatim::{Context, Engine, Error, Graph, IdlePolicy, Kind, Name, Operator, Property, Variable};
+use seriatim::{Capture, Context, Engine, Error, Graph, IdlePolicy, Kind, Name, Operator, Pipeline, Property, Variable};
 
 use std::time::Duration;
 
@@ -145,14 +145,21 @@ impl Shared for Seriatim {
 
 /// Captures the whole program.
 fn capture(engine: &Engine, program: &'static Program, accesses: &Accesses<Variable>) -> Result<Graph, Error> {
-    let record = |capture: &mut seriatim::Capture| {
-        program.sequence().iter().copied().try_for_each(|operation| {
-            let captured = capture.op("benchmark").reads(accesses.reads(operation).iter().copied());
-            let captured = captured.writes(accesses.writes(operation).iter().copied());
-            captured.push(move |_| program.execute(operation))
-        })
-    };
-    engine.capture(record).map(|(graph, ())| graph)
+    engine.capture(|capture| record(capture, program, accesses)).map(|(graph, ())| graph)
+}
+
+/// Captures the whole program as a pipeline, on variables of its own.
+pub(crate) fn pipeline(engine: &Engine, program: &'static Program) -> Result<Pipeline, Error> {
+    let accesses = Accesses::new(program, || engine.new_variable());
+    engine.capture_pipeline(|capture| record(capture, program, &accesses)).map(|(pipeline, ())| pipeline)
+}
+
+fn record(capture: &mut Capture, program: &'static Program, accesses: &Accesses<Variable>) -> Result<(), Error> {
+    program.sequence().iter().copied().try_for_each(|operation| {
+        let captured = capture.op("benchmark").reads(accesses.reads(operation).iter().copied());
+        let captured = captured.writes(accesses.writes(operation).iter().copied());
+        captured.push(move |_| program.execute(operation))
+    })
 }
 
 impl Prepared {

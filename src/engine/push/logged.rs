@@ -15,6 +15,7 @@
 //! `diagnose.rs` reads.
 
 use crate::device::Context;
+use crate::engine::backpressure::{give_room_back, take_room};
 use crate::engine::claims::ClaimSource;
 use crate::engine::core::Core;
 use crate::engine::push::acquire::{acquire_all, adopt};
@@ -56,10 +57,7 @@ pub fn push(
         return false;
     };
     let class = class_for(claims.count(), size, false, Layout::Plain);
-    if class > USUAL || core.settings.bound > 0 {
-        return false;
-    }
-    push_of_class(core, group, class, (request.property, request.name), claims, body, store)
+    class <= USUAL && push_counted(core, group, class, (request.property, request.name), claims, body, store)
 }
 
 #[inline]
@@ -71,8 +69,7 @@ fn is_plain(request: &Request) -> bool {
 /// if [`push`] takes such operations, and else `None`: for an operator, once for all its pushes.
 pub fn class_of(core: &Core, request: &Request, count: usize, size: usize) -> Option<u8> {
     let class = class_for(count, size, false, Layout::Plain);
-    (is_plain(request) && request.context == Context::cpu(0) && class <= USUAL && core.settings.bound == 0)
-        .then_some(class)
+    (is_plain(request) && request.context == Context::cpu(0) && class <= USUAL).then_some(class)
 }
 
 /// Like [`push`], but for an operation of an operator, whose class is known.
@@ -90,7 +87,30 @@ pub unsafe fn push_known(
     store: impl FnOnce(*mut u8),
 ) -> bool {
     let Some(group) = core.workers.as_ref() else { return false };
-    push_of_class(core, group, class, kind, claims, body, store)
+    push_counted(core, group, class, kind, claims, body, store)
+}
+
+/// Counts the operation in, if the engine has a bound. If there is no room it is not pushed.
+#[inline(always)]
+fn push_counted(
+    core: &Arc<Core>,
+    group: &Arc<Group>,
+    class: u8,
+    kind: (Property, Name),
+    claims: &impl ClaimSource,
+    body: &'static Vtable,
+    store: impl FnOnce(*mut u8),
+) -> bool {
+    if core.settings.bound > 0 && !take_room(core) {
+        return false;
+    }
+    if push_of_class(core, group, class, kind, claims, body, store) {
+        return true;
+    }
+    if core.settings.bound > 0 {
+        give_room_back(core);
+    }
+    false
 }
 
 #[inline(always)]
