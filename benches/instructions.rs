@@ -59,9 +59,18 @@ struct Ready {
 
 impl Ready {
     fn new(kind: Kind, style: Style, waiters_help: bool, workload: &str) -> Ready {
+        Ready::under(0, kind, style, waiters_help, workload)
+    }
+
+    /// Pushes under a bound that is never reached.
+    fn bounded(workload: &str) -> Ready {
+        Ready::under(2 * COUNTED_OPERATIONS, Kind::PerDevice, Style::Dynamic, true, workload)
+    }
+
+    fn under(bound: usize, kind: Kind, style: Style, waiters_help: bool, workload: &str) -> Ready {
         // Asleep, the worker neither counts nor is counted on. Pins would differ from machine to
         // machine.
-        let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false);
+        let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false).bound(bound);
         let engine = builder.idle(IdlePolicy::Park).waiters_help(waiters_help).build().expect("valid settings");
         let program = workloads::named(workload, COUNTED_OPERATIONS).expect("a known workload");
         let end = engine.new_variable();
@@ -267,7 +276,7 @@ fn naive_async(ready: Counted) -> Counted {
 }
 
 /// After what is counted of replays.
-fn check_replays(ready: Replays) {
+fn check_replays(mut ready: Replays) {
     ready.check();
 }
 
@@ -281,6 +290,21 @@ fn check_replays(ready: Replays) {
 fn naive_replay(ready: Replays) -> Replays {
     black_box(&ready).run();
     ready
+}
+
+// Instructions a push of a replay.
+#[library_benchmark(setup = Replays::shipped, teardown = check_replays)]
+#[bench::names_1(Shape::Names(1))]
+#[bench::names_8(Shape::Names(8))]
+fn per_device_replay_push(ready: Replays) -> Replays {
+    black_box(&ready).run();
+    ready
+}
+
+#[library_benchmark(setup = Ready::bounded, teardown = check)]
+#[bench::chain("chain")]
+fn per_device_bounded_push(ready: Ready) -> Ready {
+    run_push(black_box(ready))
 }
 
 /// After what is counted of borrows.
@@ -331,8 +355,14 @@ library_benchmark_group!(name = c, benchmarks = [c_push, c_push_named, c_push_as
 library_benchmark_group!(name = pooled, benchmarks = [pooled_dynamic_whole]);
 library_benchmark_group!(
     name = per_device,
-    benchmarks =
-        [per_device_dynamic_push, per_device_dynamic_whole, per_device_operators_push, per_device_operators_whole,]
+    benchmarks = [
+        per_device_dynamic_push,
+        per_device_dynamic_whole,
+        per_device_operators_push,
+        per_device_operators_whole,
+        per_device_replay_push,
+        per_device_bounded_push
+    ]
 );
 
 #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,11 @@
-//! Replays on the naive engine, for `instructions.rs`: of a graph over 1, 8 and 64 variables, with
-//! one node for all, and of 64 nodes over 65 variables, which are private to the graph or not.
+//! Replays for `instructions.rs`: of a graph over 1, 8 and 64 variables, with one node for all, and
+//! of 64 nodes over 65 variables, which are private to the graph or not. The naive engine runs
+//! them; of the per-device engine the pushes are counted, while its worker is held up.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
-use seriatim::{Capture, Engine, Error, Graph, Kind, RunContext, Variable};
+use seriatim::{Builder, Capture, Engine, Error, Graph, IdlePolicy, Kind, RunContext, Variable};
 use seriatim_perf::workloads::COUNTED_REPLAYS;
 
 /// The nodes of a chain over arrays. Each reads one array and writes the next.
@@ -28,17 +29,48 @@ pub struct Replays {
     last: Variable,
     /// How often the last node of the graph ran.
     ran: Arc<AtomicU64>,
+    /// Lets the worker go.
+    gate: Option<Arc<Barrier>>,
 }
 
 impl Replays {
     pub fn new(shape: Shape) -> Replays {
-        let engine = Engine::builder().kind(Kind::Naive).build().expect("an engine");
-        let ran = Arc::new(AtomicU64::new(0));
-        let (graph, last) = engine.capture(|c| record(&engine, c, shape, &ran)).expect("valid variables");
-        let replays = Replays { engine, graph, last, ran };
+        let replays = Replays::on(Engine::builder().kind(Kind::Naive), shape);
         replays.replay();
         replays.ran.store(0, Relaxed);
         replays
+    }
+
+    /// On an engine whose only worker is held up, inside an operation, until [`Replays::check`].
+    pub fn shipped(shape: Shape) -> Replays {
+        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).pin(false);
+        let mut replays = Replays::on(builder.idle(IdlePolicy::Park), shape);
+        // As many as will be counted, so that their blocks are there.
+        replays.close_gate();
+        replays.run();
+        replays.check();
+        replays.ran.store(0, Relaxed);
+        replays.close_gate();
+        replays
+    }
+
+    fn on(builder: Builder, shape: Shape) -> Replays {
+        let engine = builder.build().expect("an engine");
+        let ran = Arc::new(AtomicU64::new(0));
+        let (graph, last) = engine.capture(|c| record(&engine, c, shape, &ran)).expect("valid variables");
+        Replays { engine, graph, last, ran, gate: None }
+    }
+
+    fn close_gate(&mut self) {
+        let gate = Arc::new(Barrier::new(2));
+        let worker = Arc::clone(&gate);
+        let hold = move |_: &RunContext<'_>| {
+            worker.wait();
+            worker.wait();
+        };
+        self.engine.op("gate").push(hold).expect("an engine that runs");
+        gate.wait();
+        self.gate = Some(gate);
     }
 
     #[inline]
@@ -51,7 +83,10 @@ impl Replays {
         self.graph.replay().expect("the engine runs");
     }
 
-    pub fn check(&self) {
+    pub fn check(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.wait();
+        }
         self.engine.wait_for_var(self.last).expect("nothing fails");
         assert_eq!(self.ran.load(Relaxed), COUNTED_REPLAYS as u64);
     }

@@ -14,7 +14,7 @@ use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::gpu::admit;
 use crate::engine::push::admission::stopped;
-use crate::engine::push::{push, push_enlisted};
+use crate::engine::push::{push, push_erased};
 use crate::engine::replay::program::Program;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::kill;
@@ -147,7 +147,7 @@ impl Graph {
             // completion, so it is the only replay under way.
             unsafe { graph.begin(run, priority, completion) }
         };
-        erase(async_vtable(&begin), begin, |begin| push_enlisted(core, &request, &inner.claims, begin))
+        erase(async_vtable(&begin), begin, |begin| push_erased(core, &request, &inner.claims[..], begin))
     }
 
     /// The number of captured operations.

@@ -22,7 +22,7 @@ use crate::engine::core::Core;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::inline::policy::{CostKey, InlinePolicy};
 use crate::engine::push::logged::{class_of, push_known};
-use crate::engine::push::{may_run_here, push_behind, push_enlisted, runs_here};
+use crate::engine::push::{may_run_here, push_behind, push_enlisted, push_erased, runs_here};
 use crate::engine::replay::program::{detached, sync, Body};
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
@@ -193,7 +193,7 @@ impl Operator {
         let (engine, inline_policy) = (core.memory.id, Arc::clone(&core.inline_policy));
         let key = core.learned.has(request.property).then_some(key);
         let located = claims.iter().map(|claim| (*claim, Location::of(claim.variable.index))).collect();
-        let class = class_of(core, &request, claims.len(), HELD);
+        let class = class_of(&request, claims.len(), HELD);
         let claims = claims.into();
         Ok(Operator(Arc::new(OperatorState {
             engine,
@@ -321,7 +321,7 @@ impl Operator {
             }
         };
         let request = &Request { context, priority, ..self.0.request };
-        erase(async_vtable(&call), call, |call| push_enlisted(core, request, &self.0.claims, call))
+        erase(async_vtable(&call), call, |call| push_erased(core, request, &self.0.claims[..], call))
     }
 }
 

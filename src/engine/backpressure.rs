@@ -51,7 +51,10 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
         WhenFull::WouldBlock => {
             return Err(Error::new(
                 ErrorKind::EngineFull,
-                format!("{} operations are in flight, as many as the bound allows: wait, or raise it", core.settings.bound),
+                format!(
+                    "{} operations are in flight, as many as the bound allows: wait, or raise it",
+                    core.settings.bound
+                ),
             ));
         }
         WhenFull::Help if may_help() => {

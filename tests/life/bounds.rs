@@ -42,11 +42,8 @@ fn bounded_pushes(engine: &Engine, bound: usize) {
                     };
                     // What is synchronous goes into a log, if no other thread pushes to its
                     // variables just now.
-                    let pushed = if random.chance(50) {
-                        builder.push(counting(&ended))
-                    } else {
-                        builder.push_async(body)
-                    };
+                    let pushed =
+                        if random.chance(50) { builder.push(counting(&ended)) } else { builder.push_async(body) };
                     match pushed {
                         // In this order: what has ended by the later look had ended for good, so
                         // what is left was in flight.

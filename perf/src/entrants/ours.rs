@@ -1,6 +1,8 @@
 //! This engine.
 
-use seriatim::{Capture, Context, Engine, Error, Graph, IdlePolicy, Kind, Name, Operator, Pipeline, Property, Variable};
+use seriatim::{
+    Capture, Context, Engine, Error, Graph, IdlePolicy, Kind, Name, Operator, Pipeline, Property, Variable,
+};
 
 use std::time::Duration;
 

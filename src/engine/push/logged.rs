@@ -1,9 +1,10 @@
 //! Pushing an operation that any worker may run: it goes into a worker's log, without a look at
 //! other operations.
 //!
-//! Used by `push/mod.rs` and `api/operator.rs`, on the pusher. It takes only operations without
-//! flags, with priority 0, for context CPU 0 and the ordinary workers, on variables that the pusher
-//! owns. The same rule for enlisted operations is `is_for_any_worker` in `push/journal.rs`.
+//! Used by `push/mod.rs` and `api/operator.rs`, on the pusher. It takes operations with priority 0,
+//! for context CPU 0 and the ordinary workers, on variables that the pusher owns: closures of both
+//! kinds, and replays of graphs that have nothing to do elsewhere. A similar rule for enlisted
+//! operations is `is_for_any_worker` in `push/journal.rs`.
 //!
 //! Other priorities are excluded because a log keeps the order of pushes, whatever their
 //! priorities. An enlisted operation with another priority stays out of the logs, and one with a
@@ -23,7 +24,7 @@ use crate::engine::push::journal::journal;
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
-use crate::operation::block::{self, Block, PENDING};
+use crate::operation::block::{self, Block, FLAG_GRAPH, PENDING};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout, USUAL};
 use crate::operation::name::Name;
@@ -57,17 +58,18 @@ pub fn push(
         return false;
     };
     let class = class_for(claims.count(), size, false, Layout::Plain);
-    class <= USUAL && push_counted(core, group, class, (request.property, request.name), claims, body, store)
+    let kind = (request.property, request.name, request.flags);
+    class <= USUAL && push_counted(core, group, class, kind, claims, body, store)
 }
 
 #[inline]
 fn is_plain(request: &Request) -> bool {
-    request.flags == 0 && request.priority == 0 && request.property.is_ordinary()
+    request.flags & !FLAG_GRAPH == 0 && request.priority == 0 && request.property.is_ordinary()
 }
 
 /// The size class of the block of an operation on `count` variables with a closure of `size` bytes,
 /// if [`push`] takes such operations, and else `None`: for an operator, once for all its pushes.
-pub fn class_of(core: &Core, request: &Request, count: usize, size: usize) -> Option<u8> {
+pub fn class_of(request: &Request, count: usize, size: usize) -> Option<u8> {
     let class = class_for(count, size, false, Layout::Plain);
     (is_plain(request) && request.context == Context::cpu(0) && class <= USUAL).then_some(class)
 }
@@ -87,7 +89,7 @@ pub unsafe fn push_known(
     store: impl FnOnce(*mut u8),
 ) -> bool {
     let Some(group) = core.workers.as_ref() else { return false };
-    push_counted(core, group, class, kind, claims, body, store)
+    push_counted(core, group, class, (kind.0, kind.1, 0), claims, body, store)
 }
 
 /// Counts the operation in, if the engine has a bound. If there is no room it is not pushed.
@@ -96,7 +98,7 @@ fn push_counted(
     core: &Arc<Core>,
     group: &Arc<Group>,
     class: u8,
-    kind: (Property, Name),
+    kind: (Property, Name, u16),
     claims: &impl ClaimSource,
     body: &'static Vtable,
     store: impl FnOnce(*mut u8),
@@ -118,7 +120,7 @@ fn push_of_class(
     core: &Arc<Core>,
     group: &Arc<Group>,
     class: u8,
-    (property, name): (Property, Name),
+    (property, name, flags): (Property, Name, u16),
     claims: &impl ClaimSource,
     body: &'static Vtable,
     store: impl FnOnce(*mut u8),
@@ -155,7 +157,7 @@ fn push_of_class(
         }
         Block::set_kind(block, property, Context::cpu(0));
         Block::set_name(block, name);
-        (*block).flags = 0;
+        (*block).flags = flags;
         (*block).priority = 0;
         (*block).body = body;
         (*block).sequence = local.next_sequence();

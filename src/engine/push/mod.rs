@@ -10,12 +10,12 @@
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
-//! An operation that the tried way refuses is enlisted. An asynchronous closure, or one too large
-//! for a block, is enlisted at once. A closure pushed here with more than [`fast_path::FEW`]
-//! variables is not logged; an operator is, with as many as fit a usual block (`class_of` in
-//! [`logged`]). The other rules for logs are in [`logged`]; what is short is decided in
-//! `inline/policy.rs`. `api/operator.rs` makes this choice for its operations by itself: look there
-//! at each change.
+//! An operation that the tried way refuses is enlisted. An asynchronous closure, a replay, and a
+//! closure too large for a block try the second ([`push_erased`]). A synchronous closure with more
+//! than [`fast_path::FEW`] variables is not logged; the others are, and operators, with as many as
+//! fit a usual block (`class_of` in [`logged`]). The other rules for logs are in [`logged`]; what
+//! is short is decided in `inline/policy.rs`. `api/operator.rs` makes this choice for its
+//! operations by itself: look there at each change.
 //!
 //! [`enlist`] gives an operation its tickets. The steps before and after that are here: the look
 //! for its device, room under a bound, a new try after a fork, the start of operations that are
@@ -64,7 +64,7 @@ pub fn push<F: Send + 'static>(
     closure: F,
 ) -> Result<(), Error> {
     let (Run::Sync(call), true) = (body.run, const { is_inline::<F>() }) else {
-        return erase(body, closure, |closure| claims.in_order(|claims| push_enlisted(core, request, claims, closure)));
+        return erase(body, closure, |closure| push_erased(core, request, claims, closure));
     };
     let mut closure = ManuallyDrop::new(closure);
     let mut tried = None;
@@ -111,6 +111,28 @@ unsafe fn try_to_push<F>(
     } else {
         Tried::NotNow
     }
+}
+
+/// Pushes an operation that does not run inside its push: logs it if that is possible, else enlists
+/// it. Also called by `api/graph.rs` and `api/operator.rs`.
+#[inline(never)]
+pub fn push_erased(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: impl ClaimSource,
+    closure: &mut ErasedClosure<'_>,
+) -> Result<(), Error> {
+    let (body, size) = (closure.body, closure.size());
+    let is_logged = closure.offer(|from| {
+        // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
+        // logged. `logged::push` gives the storage of such a closure.
+        let store = |to: *mut u8| unsafe { to.copy_from_nonoverlapping(from, size) };
+        logged::push(core, request, &claims, body, size, store)
+    });
+    if is_logged {
+        return Ok(());
+    }
+    claims.in_order(|claims| push_enlisted(core, request, claims, closure))
 }
 
 /// Pushes an operation that was not pushed one of the quick ways; `tried` says why not, if they
