@@ -3,15 +3,16 @@
 //! By criterion, nanoseconds a push, while one worker takes what is pushed: by the number of
 //! variables, by the size of the closure (up to 512 bytes are stored in the operation's block,
 //! larger ones are boxed), and of an operator made beforehand. The last two also on the naive
-//! engine, which runs the operation inside its push. Waiting is not timed. That every push ran is
-//! checked.
+//! engine, which runs the operation inside its push. And of an asynchronous operation that its
+//! closure ends: shipped, declared short, and on the naive engine. Waiting is not timed. That every
+//! push ran is checked.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
-use seriatim::{Context, Engine, Kind, Name, Property, Variable};
+use seriatim::{Completion, Context, Engine, Kind, Name, Property, RunContext, Variable};
 use seriatim_perf::entrants::baseline;
 
 /// Pushes between two waits.
@@ -146,6 +147,32 @@ fn operators(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn asynchronous(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("push of an asynchronous operation");
+    group.throughput(Throughput::Elements(1));
+    let ways = [
+        ("shipped", Kind::PerDevice, Property::Normal),
+        ("declared short", Kind::PerDevice, Property::Short),
+        ("inside the push", Kind::Naive, Property::Normal),
+    ];
+    for (way, kind, property) in ways {
+        let engine = engine_of(kind);
+        let variable = engine.new_variable();
+        group.bench_function(way, |bencher| {
+            let (context, name) = (Context::default(), Name::from("push"));
+            let push = |_| {
+                let start = |_: &RunContext<'_>, completion: Completion| {
+                    count();
+                    completion.complete();
+                };
+                engine.push_async(start, context, &[], &[variable], property, 0, name).expect("a push");
+            };
+            bencher.iter_custom(|pushes| bursts(pushes, push, || engine.wait_for_all().expect("no failure")));
+        });
+    }
+    group.finish();
+}
+
 fn short() -> Criterion {
     Criterion::default()
         .sample_size(20)
@@ -153,5 +180,5 @@ fn short() -> Criterion {
         .measurement_time(Duration::from_secs(1))
 }
 
-criterion_group!(name = benches; config = short(); targets = variables, closures, operators);
+criterion_group!(name = benches; config = short(); targets = variables, closures, operators, asynchronous);
 criterion_main!(benches);

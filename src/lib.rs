@@ -93,13 +93,16 @@ pub use api::graph::Graph;
 pub use api::instances::Instances;
 #[doc(hidden)]
 pub use api::listed::Listed;
-pub use api::operation::{KeyedBuilder, OperationBuilder};
+pub use api::keyed_builder::KeyedBuilder;
+pub use api::operation::OperationBuilder;
 pub use api::operator::Operator;
 pub use api::parameter::Parameter;
 pub use api::pipeline::Pipeline;
 pub use device::{Context, Device};
 pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use error::{Error, ErrorKind};
+#[doc(hidden)]
+pub use operation::async_closure::AsyncFunction;
 pub use operation::closure::IntoOutcome;
 pub use operation::completion::Completion;
 pub use operation::context::RunContext;

@@ -93,7 +93,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 20] = [
+const SHAPES: [(&str, Push); 21] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<64>()).unwrap()),
@@ -111,6 +111,13 @@ const SHAPES: [(&str, Push); 20] = [
             completion.complete();
         };
         s.engine.op("op").writes([s.variable(i)]).push_async(start).unwrap();
+    }),
+    ("short, asynchronous", |s, i| {
+        let start = |_: &RunContext<'_>, completion: Completion| {
+            body();
+            completion.complete();
+        };
+        s.engine.op("op").writes([s.variable(i)]).short().push_async(start).unwrap();
     }),
     ("3 variables", |s, i| {
         let builder = s.engine.op("op").reads([s.variable(i * 7), s.variable(i * 13 + 5)]);

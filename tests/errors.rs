@@ -6,6 +6,8 @@ mod common;
 mod completions;
 #[path = "errors/helpers.rs"]
 mod helpers;
+#[path = "errors/inside.rs"]
+mod inside;
 #[path = "errors/kinds.rs"]
 mod kinds;
 #[path = "errors/panics.rs"]

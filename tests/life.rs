@@ -2,6 +2,8 @@
 //! deletion; and the sizes at the edge: long chains, deep nesting, wide operations, large closures.
 //! Where operations run, and on which cores.
 
+#[path = "life/asynchronous.rs"]
+mod asynchronous;
 #[path = "life/bounds.rs"]
 mod bounds;
 mod common;

@@ -4,7 +4,7 @@ use crate::completion::SeriatimCompletion;
 use crate::error::Failure;
 use crate::input::null;
 use crate::run_context::SeriatimRunContext;
-use seriatim::{Completion, RunContext};
+use seriatim::{AsyncFunction, Completion, RunContext};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -144,23 +144,39 @@ impl AsyncCall<Argument> {
         AsyncCall { function: self.function, argument: Arc::new(self.argument) }
     }
 
+}
+
+impl<A> AsyncCall<A> {
+    /// As [`cost_key`].
     #[inline]
-    pub fn run(self, run: &RunContext<'_>, completion: Completion) {
+    pub fn key(&self) -> u64 {
+        self.function as usize as u64
+    }
+}
+
+impl AsyncFunction for AsyncCall<Argument> {
+    #[inline]
+    fn key(&self) -> u64 {
+        AsyncCall::key(self)
+    }
+
+    #[inline]
+    fn start(self, run: &RunContext<'_>, completion: Completion) {
         let AsyncCall { function, argument } = self;
-        AsyncCall { function, argument: () }.start((argument.pointer, argument), run, completion);
+        AsyncCall { function, argument: () }.call((argument.pointer, argument), run, completion);
     }
 }
 
 impl AsyncCall<Arc<Argument>> {
     pub fn run(&self, run: &RunContext<'_>, completion: Completion) {
         let share = Argument::shared(Arc::clone(&self.argument));
-        AsyncCall { function: self.function, argument: () }.start((self.argument.pointer, share), run, completion);
+        AsyncCall { function: self.function, argument: () }.call((self.argument.pointer, share), run, completion);
     }
 }
 
 impl AsyncCall<()> {
     #[inline]
-    fn start(self, (pointer, share): (*mut c_void, Argument), run: &RunContext<'_>, completion: Completion) {
+    fn call(self, (pointer, share): (*mut c_void, Argument), run: &RunContext<'_>, completion: Completion) {
         let told = SeriatimRunContext::new(run);
         let (frame, handle) = SeriatimCompletion::lend(completion, share);
         // SAFETY: as for `Call::run`; the handle is the function's.

@@ -32,7 +32,8 @@ pub enum SeriatimProperty {
     /// Runs even when what it uses is marked by a failure.
     NoSkip = 7,
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
-    /// later: its push may run it.
+    /// later: its push may run it. Of an asynchronous operation this is meant of its function, which
+    /// its push may call; its completion may be used at any time.
     Short = 8,
     /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
     /// worker.
@@ -249,7 +250,6 @@ pub unsafe extern "C" fn seriatim_push_async(
         let call = AsyncCall::new(function, argument)?;
         // SAFETY: by the contract.
         let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
-        let pushed = engine.0.push_listed_async(&content.listed()?, move |run, completion| call.run(run, completion));
-        pushed.map_err(Failure::from)
+        engine.0.push_listed_async(&content.listed()?, call).map_err(Failure::from)
     })
 }

@@ -72,6 +72,7 @@ pub unsafe extern "C" fn seriatim_operator_new_async(
         // SAFETY: by the contract.
         let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
         let builder = content.reusable(engine);
+        let builder = builder.cost_key(call.key());
         Ok(SeriatimOperator(builder.async_operator(move |run, completion| call.run(run, completion))?))
     };
     // SAFETY: by the contract.

@@ -29,19 +29,49 @@ unsafe extern "C-unwind" fn long(_: *mut c_void, run: *const SeriatimRunContext<
     unsafe { count(run, 1) }
 }
 
+unsafe extern "C-unwind" fn short_async(
+    _: *mut c_void,
+    run: *const SeriatimRunContext<'_>,
+    completion: *mut SeriatimCompletion,
+) {
+    // SAFETY: this call's.
+    unsafe {
+        count(run, 0);
+        ok(seriatim_completion_complete(completion));
+    }
+}
+
+unsafe extern "C-unwind" fn long_async(
+    _: *mut c_void,
+    run: *const SeriatimRunContext<'_>,
+    completion: *mut SeriatimCompletion,
+) {
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    // SAFETY: this call's.
+    unsafe {
+        count(run, 1);
+        ok(seriatim_completion_complete(completion));
+    }
+}
+
 #[test]
 fn short_functions_run_inside_their_push_and_long_ones_are_shipped() {
-    for as_operators in [false, true] {
+    for (as_operators, asynchronous) in [(false, false), (true, false), (false, true), (true, true)] {
         let engine =
             Engine::with(&[("CPU_WORKERS", "1"), ("PIN", "off"), ("WAITERS_HELP", "off"), ("INLINE_BELOW", "1000000")]);
         let variables = [engine.variable(), engine.variable()];
         let functions: [SeriatimFunction; 2] = [Some(short), Some(long)];
+        let starts: [SeriatimAsyncFunction; 2] = [Some(short_async), Some(long_async)];
         let operators = [0, 1].map(|which: usize| {
             let mut operator = null_mut();
             let operation = writing(&variables[which]);
             // SAFETY: the functions do not use their arguments.
             ok(unsafe {
-                seriatim_operator_new(engine.0, &operation, functions[which], null_mut(), None, &mut operator)
+                if asynchronous {
+                    seriatim_operator_new_async(engine.0, &operation, starts[which], null_mut(), None, &mut operator)
+                } else {
+                    seriatim_operator_new(engine.0, &operation, functions[which], null_mut(), None, &mut operator)
+                }
             });
             operator
         });
@@ -53,6 +83,8 @@ fn short_functions_run_inside_their_push_and_long_ones_are_shipped() {
                 unsafe {
                     ok(if as_operators {
                         seriatim_operator_push(engine.0, operators[which], ANYWHERE, 0)
+                    } else if asynchronous {
+                        seriatim_push_async(engine.0, &writing(&variables[which]), starts[which], null_mut(), None)
                     } else {
                         seriatim_push(engine.0, &writing(&variables[which]), functions[which], null_mut(), None)
                     });

@@ -25,7 +25,7 @@ use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_BEYOND;
-use crate::operation::closure::async_vtable;
+use crate::operation::async_closure::async_vtable;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;

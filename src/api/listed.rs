@@ -1,7 +1,7 @@
 //! Pushes for interfaces to other languages: the variables are read where they lie, in the form `V`
-//! that they have there. What a closure costs is learned for each key that the caller gives, and
-//! not for each type. `capi/src/operation.rs` calls them, on any thread. In all else they are
-//! `push_sync` and `push_async` of `api/push.rs`.
+//! that they have there. What a closure costs is learned for each key that the caller gives, or that
+//! its [`AsyncFunction`] has, and not for each type. `capi/src/operation.rs` calls them, on any
+//! thread. In all else they are `push_sync` and `push_async` of `api/push.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +11,9 @@ use crate::engine::draft::VariableLists;
 use crate::engine::push::push;
 use crate::engine::request::Request;
 use crate::error::Error;
+use crate::operation::async_closure::{async_vtable, AsyncFunction};
 use crate::operation::block::FLAG_PROFILED;
-use crate::operation::closure::{async_vtable, IntoOutcome, Keyed};
-use crate::operation::completion::Completion;
+use crate::operation::closure::{IntoOutcome, Keyed};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -56,15 +56,15 @@ impl Engine {
         push(self.core(), &request, variables, keyed.vtable(), keyed)
     }
 
-    /// Like [`Engine::push_async`].
+    /// Like [`Engine::push_async`]. The function has its key.
     #[doc(hidden)]
     #[inline]
-    pub fn push_listed_async<V, G>(&self, operation: &Listed<'_, V>, closure: G) -> Result<(), Error>
+    pub fn push_listed_async<V, G>(&self, operation: &Listed<'_, V>, function: G) -> Result<(), Error>
     where
         V: Copy + Into<Variable>,
-        G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+        G: AsyncFunction,
     {
         let (request, variables) = operation.parts();
-        push(self.core(), &request, variables, async_vtable(&closure), closure)
+        push(self.core(), &request, variables, async_vtable(&function), function)
     }
 }

@@ -19,6 +19,7 @@ pub mod engine;
 pub mod gpu;
 pub mod graph;
 pub mod instances;
+pub mod keyed_builder;
 pub mod listed;
 pub mod operation;
 pub mod operator;

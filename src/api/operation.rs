@@ -11,20 +11,22 @@
 //! An *operation* runs once: `push` and `push_async` end the builder by pushing one. An *operator*
 //! is not an operation but the pattern of many: a closure and its variables, kept so that they can
 //! be pushed any number of times. Each push of an operator is one operation. `operator` and
-//! `async_operator` end the builder by making one (`src/api/operator.rs`).
+//! `async_operator` end the builder by making one (`src/api/operator.rs`). After `cost_key` the
+//! builder is a `KeyedBuilder`, which has the same four (`src/api/keyed_builder.rs`).
 
 #![forbid(unsafe_code)]
 
 use crate::api::engine::Engine;
+use crate::api::keyed_builder::KeyedBuilder;
 use crate::api::operator::Operator;
 use crate::device::Context;
 use crate::engine::draft::Draft;
-use crate::engine::inline::policy::CostKey;
 use crate::engine::push::push;
 use crate::error::Error;
 use crate::operation::access::Mode;
+use crate::operation::async_closure::AsyncBody;
 use crate::operation::block::FLAG_PROFILED;
-use crate::operation::closure::{AsyncBody, IntoOutcome, Keyed, SyncBody};
+use crate::operation::closure::{IntoOutcome, SyncBody};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -147,13 +149,18 @@ impl<'a> OperationBuilder<'a> {
     /// the closures of its type have lately been so short that it does not pay to ship them. This
     /// is [`Property::Short`].
     ///
+    /// The closure of an asynchronous operation is called in the push by the same rules. What
+    /// counts is the time until it returns; its [`Completion`] may be used at any time. If it uses
+    /// the completion itself, some 100 ns are added.
+    ///
     /// How long closures take is learned as for [`inline_below`](crate::Builder::inline_below). Its
     /// value is the limit, if it is set. A declaration that is wrong about the time costs time
     /// only: such closures are shipped. **A declaration that is wrong about the waiting can hang**:
     /// the push waits for the closure, and the closure for what comes after the push.
     ///
-    /// If the variables are busy, the push also runs up to 32 ready operations that were declared
-    /// short, of whatever thread: hold no lock that one of them takes.
+    /// If the variables are busy and the operation is not asynchronous, the push also runs up to 32
+    /// ready operations that were declared short, of whatever thread: hold no lock that one of them
+    /// takes.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -210,8 +217,7 @@ impl<'a> OperationBuilder<'a> {
     /// pointer, a closure that calls one of several functions. Any number is a key, such as the
     /// address of the function.
     ///
-    /// Call it last, before the operation is pushed or made an operator. Asynchronous operations
-    /// have no key, because they do not run inside their push.
+    /// Call it last, before the operation is pushed or made an operator.
     ///
     /// A key takes 8 of the 512 bytes that a closure may have without an allocation. It costs
     /// nothing else where `inline_below` is not set.
@@ -229,7 +235,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn cost_key(self, key: u64) -> KeyedBuilder<'a> {
-        KeyedBuilder { builder: self, key }
+        KeyedBuilder::new(self.engine, self.draft, key)
     }
 
     /// Pushes the operation, which ends when the closure returns. Closures of up to 512 bytes (and
@@ -256,6 +262,7 @@ impl<'a> OperationBuilder<'a> {
     }
 
     /// Pushes an asynchronous operation, which ends when its [`Completion`] says so, on any thread.
+    /// A worker calls the closure, or the push itself if the closure is [`short`](Self::short).
     ///
     /// # Errors
     /// See [`Engine::push_sync`].
@@ -316,78 +323,12 @@ impl<'a> OperationBuilder<'a> {
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
         let request = *self.draft.request();
-        Operator::new_async(self.engine.core(), request, self.draft.ordered(), closure)
-    }
-}
-
-/// An operation that is being put together and has a key for its cost, from
-/// [`OperationBuilder::cost_key`].
-///
-/// ```
-/// let engine = seriatim::Engine::new()?;
-/// let boxed: Box<dyn FnOnce() + Send> = Box::new(|| ());
-/// engine.op("boxed").cost_key(1).push(move |_| boxed())?;
-/// # Ok::<(), seriatim::Error>(())
-/// ```
-#[must_use = "an operation is not pushed until push() is called"]
-pub struct KeyedBuilder<'a> {
-    builder: OperationBuilder<'a>,
-    key: u64,
-}
-
-impl KeyedBuilder<'_> {
-    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 504 bytes cost
-    /// no allocation: the key takes eight.
-    ///
-    /// # Errors
-    /// See [`Engine::push_sync`].
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// engine.op("task").cost_key(7).push(|_| ())?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    #[inline]
-    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
-    where
-        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
-        R: IntoOutcome,
-    {
-        let OperationBuilder { engine, ref mut draft } = self.builder;
-        let ((request, claims), keyed) = (draft.parts(), Keyed { key: self.key, closure });
-        push(engine.core(), request, claims, keyed.vtable(), keyed)
-    }
-
-    /// Makes a reusable [`Operator`], as [`OperationBuilder::operator`] does.
-    ///
-    /// # Errors
-    /// See [`Engine::new_operator`].
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// let step = engine.op("step").cost_key(7).operator(|_| ())?;
-    /// engine.push(&step, seriatim::Context::default(), 0)?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn operator<H, R>(self, closure: H) -> Result<Operator, Error>
-    where
-        H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
-        R: IntoOutcome,
-    {
-        let OperationBuilder { engine, mut draft } = self.builder;
-        let request = *draft.request();
-        Operator::new_sync(engine.core(), request, draft.ordered(), Some(CostKey::given(self.key)), closure)
+        Operator::new_async(self.engine.core(), request, self.draft.ordered(), None, closure)
     }
 }
 
 impl fmt::Debug for OperationBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OperationBuilder('{}')", self.draft.request().name.as_str())
-    }
-}
-
-impl fmt::Debug for KeyedBuilder<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyedBuilder('{}', {})", self.builder.draft.request().name.as_str(), self.key)
     }
 }

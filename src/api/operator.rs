@@ -1,7 +1,7 @@
 //! Reusable operators: a closure and its variables, given once and pushed any number of times.
 //!
 //! An operator is not an operation: each push of it is one operation. One that does not run inside
-//! its push holds the closure by an `Arc`. `src/api/operation.rs` and `src/api/push.rs` make
+//! its push holds the closure by an `Arc`. The builders and `src/api/push.rs` make
 //! operators. They are pushed by `Engine::push` in `src/api/push.rs`, and recorded by
 //! `Capture::push` in `src/api/capture.rs`. Any thread may push one.
 //!
@@ -14,7 +14,8 @@
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
 //! others. Two things are decided when the operator is made, since they are the same at each push.
 //! One is the order of its claims, which are not sorted again. The other is whether it may run
-//! inside its pushes.
+//! inside its pushes. If it is asynchronous, its operations are enlisted, and
+//! `src/engine/inline/asynchronous.rs` decides where they start.
 
 use crate::device::Context;
 use crate::engine::claims::Declared;
@@ -27,7 +28,8 @@ use crate::engine::replay::program::{detached, sync, Body};
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind, Source};
-use crate::operation::closure::{async_vtable, catch, unlearned_vtable, IntoOutcome};
+use crate::operation::async_closure::{async_vtable, AsyncFunction};
+use crate::operation::closure::{catch, type_key, unlearned_vtable, IntoOutcome, Keyed};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::erase;
@@ -107,10 +109,29 @@ impl RunsInside {
 
 enum OperatorCall {
     Sync(Box<dyn SyncCall>),
-    Async(Box<AsyncCall>),
+    /// With the key by which the engine learns how long the closure holds its thread.
+    Async(Box<Keyed<AsyncCall>>),
 }
 
 type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
+
+/// The closure of an asynchronous operation in flight.
+struct HeldAsync(Arc<OperatorState>);
+
+impl AsyncFunction for HeldAsync {
+    fn key(&self) -> u64 {
+        match &self.0.call {
+            OperatorCall::Sync(_) => 0,
+            OperatorCall::Async(call) => call.key,
+        }
+    }
+
+    fn start(self, run: &RunContext<'_>, completion: Completion) {
+        if let OperatorCall::Async(call) = &self.0.call {
+            (call.closure)(run, completion);
+        }
+    }
+}
 
 /// The closure of a synchronous operator.
 trait SyncCall: Send + Sync {
@@ -166,13 +187,20 @@ impl Operator {
         Operator::new(core, request, claims, call, key)
     }
 
-    pub(crate) fn new_async<K>(core: &Core, request: Request, claims: &[Claim], closure: K) -> Result<Operator, Error>
+    pub(crate) fn new_async<K>(
+        core: &Core,
+        request: Request,
+        claims: &[Claim],
+        key: Option<u64>,
+        closure: K,
+    ) -> Result<Operator, Error>
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        let key = CostKey::of_type::<K>();
-        let call = (RunsInside::Never, OperatorCall::Async(Box::new(closure)));
-        Operator::new(core, Operator::usual(request), claims, call, key)
+        let key = key.unwrap_or_else(type_key::<K>);
+        // Where it starts is decided when it has its tickets: `HeldAsync` has the key.
+        let call = (RunsInside::Never, OperatorCall::Async(Box::new(Keyed { key, closure })));
+        Operator::new(core, Operator::usual(request), claims, call, CostKey::given(key))
     }
 
     /// Each push of an operator says the context and the priority.
@@ -221,7 +249,7 @@ impl Operator {
             }),
             OperatorCall::Async(_) => detached(move |run, completion| {
                 if let OperatorCall::Async(call) = &held.call {
-                    call(run, completion);
+                    (call.closure)(run, completion);
                 }
             }),
         };
@@ -314,12 +342,7 @@ impl Operator {
 
     #[inline(never)]
     fn push_async(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
-        let held = Arc::clone(&self.0);
-        let call = move |run: &RunContext<'_>, completion: Completion| {
-            if let OperatorCall::Async(call) = &held.call {
-                call(run, completion);
-            }
-        };
+        let call = HeldAsync(Arc::clone(&self.0));
         let request = &Request { context, priority, ..self.0.request };
         erase(async_vtable(&call), call, |call| push_erased(core, request, &self.0.claims[..], call))
     }

@@ -174,22 +174,22 @@ fn step(
 ) -> Result<PipelineStep, Error> {
     let Captured { body, name, context, property, priority, .. } = captured;
     let request = Request { property, ..Request::named(name) };
+    // All steps are closures of one type, so the engine learns by another key how long each takes.
+    // The highest bit keeps these keys from the small numbers that programs give.
+    let key = 1 << 63 | graph << 24 ^ number;
     let operator = match body {
         Body::Sync(call) => {
             let step = SyncStep::new(call, graph);
             // SAFETY: the claims have a variable that every operation of the step changes, and the
             // capture's own if it has parameters.
             let closure = move |run: &RunContext<'_>| unsafe { step.call(run) };
-            // All steps are closures of one type, so the engine learns by another key how long each
-            // takes. The highest bit keeps these keys from the small numbers that programs give.
-            let key = CostKey::given(1 << 63 | graph << 24 ^ number);
-            Operator::new_sync(core, request, claims, Some(key), closure)?
+            Operator::new_sync(core, request, claims, Some(CostKey::given(key)), closure)?
         }
         Body::Async(detached) => {
             let step = AsyncStep::new(core, (name.as_str(), context), detached, graph);
             // SAFETY: as above.
             let closure = move |run: &RunContext<'_>, completion: Completion| unsafe { step.call(run, completion) };
-            Operator::new_async(core, request, claims, closure)?
+            Operator::new_async(core, request, claims, Some(key), closure)?
         }
         Body::Part(_) => unreachable!("only the program of a graph has parts"),
     };

@@ -54,8 +54,8 @@ impl Engine {
     /// The type is what counts, and the closure that is shown here is not called. Operators of a
     /// closure of this type are meant too. Two closures in the source are of two types, even if
     /// they read the same: have one function make those that you show and those that you push. For
-    /// closures with a [`cost_key`](crate::OperationBuilder::cost_key) there is
-    /// [`expect_cost_of`](Engine::expect_cost_of).
+    /// closures with a [`cost_key`](crate::OperationBuilder::cost_key), which asynchronous ones may
+    /// have too, there is [`expect_cost_of`](Engine::expect_cost_of).
     ///
     /// Worst case: a store.
     ///

@@ -17,7 +17,8 @@ use crate::engine::request::{Claim, Request};
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_DELETE;
-use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
+use crate::operation::async_closure::async_vtable;
+use crate::operation::closure::{sync_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -92,6 +93,9 @@ impl Engine {
     }
 
     /// Pushes an asynchronous operation, which ends when its [`Completion`] says so, on any thread.
+    /// A worker calls the closure, or the push itself: on the naive engine, with
+    /// [`Property::Async`], and where the closure is short, as
+    /// [`short`](crate::OperationBuilder::short) says.
     ///
     /// Worst case: the same as for [`push_sync`](Engine::push_sync).
     ///

@@ -234,7 +234,7 @@ pub trait Dispatch: Send + Sync {
     fn group(&self, property: Property) -> Option<&Arc<Group>>;
 
     /// Runs a ready operation or hands it to a worker. Called by `Core::hand_out` (`complete.rs`)
-    /// and by a push whose operation is ready.
+    /// and by a push whose operation is ready, where user code may run.
     ///
     /// # Safety
     /// The operation is ready, was admitted, and is the caller's to give away.

@@ -2,17 +2,17 @@
 //!
 //! No state here. Workers, and threads that wait and help, come from `src/worker/` through the
 //! trait [`Host`]. Also used by `dispatch/naive.rs`, by `push/mod.rs` for an operation that is
-//! ready, by `complete.rs`, and in parts by `gpu/` and `replay/node_call.rs`. A block belongs to
-//! the thread that executes it until the operation ends. Once an asynchronous closure was called,
-//! the block is not touched any more.
+//! ready, by `complete.rs`, and in parts by `gpu/`, `inline/asynchronous.rs` and
+//! `replay/node_call.rs`. A block belongs to the thread that executes it until the operation ends.
+//! Once an asynchronous closure was called, the block is not touched any more.
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
 //! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
 //! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. After
 //! `Completion::complete_after` that is the watcher of the device (`gpu/watch.rs`), which calls no
 //! closures of the program. A rule about the start or the end of operations must be kept in both
-//! functions, in `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must
-//! be kept in `replay/runner.rs` and `replay/node_call.rs`.
+//! functions, in `inline/fast_path.rs`, in `inline/asynchronous.rs` and in `gpu/call.rs`. For the
+//! operations of graphs it must be kept in `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
 use crate::engine::backpressure::give_room_back;
@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// What the closure of an operation is told. Also used by `gpu/call.rs`.
+    /// What the closure of an operation is told. For `gpu/call.rs` and `inline/asynchronous.rs` too.
     ///
     /// # Safety
     /// The operation is ours.
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Begins the call of an asynchronous closure: returns what it gets, and what
-    /// [`Core::end_call`] needs. Also used by `gpu/call.rs`.
+    /// [`Core::end_call`] needs. Also used by `gpu/call.rs` and `inline/asynchronous.rs`.
     ///
     /// # Safety
     /// The operation is ours. Once the closure is called the block is not touched.
@@ -326,7 +326,7 @@ impl Host for Core {
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
         // SAFETY: by the contract.
         unsafe {
-            if !self.run_plain(block, worker) {
+            if !self.run_plain(block, worker) && !self.run_measured(block, worker) {
                 self.execute(self.local(), block, worker);
             }
         }

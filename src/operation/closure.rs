@@ -5,10 +5,11 @@
 //! drops them, and `src/engine/gpu/call.rs` those of devices, on the thread that has the operation.
 //! A closure is run or dropped once, and no other thread touches it. One that runs inside its push
 //! is not stored (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
-//! (`src/api/operator.rs`, `src/engine/replay/program.rs`).
+//! (`src/api/operator.rs`, `src/engine/replay/program.rs`). The functions of asynchronous ones are
+//! in `async_closure.rs`.
 
 use crate::error::{Fault, Source};
-use crate::operation::completion::{call, Completion};
+use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::platform::cache_line::LINE;
@@ -108,14 +109,14 @@ pub struct Vtable {
     pub cost: Cost,
 }
 
-/// How an engine learns how long closures take (`src/engine/inline/policy.rs`).
+/// How an engine learns how long closures hold their threads (`src/engine/inline/policy.rs`).
 #[derive(Clone, Copy)]
 pub enum Cost {
     /// Closures with the same key take equally long, as far as is known: those of one type, or
     /// those to which the program gave one key. The function finds the key of a stored closure.
     Learned(unsafe fn(*const u8) -> u64),
-    /// Nothing is learned by this: for asynchronous closures, for those of operators, which are all
-    /// of one type and measure their calls themselves (`src/api/operator.rs`), and for those that
+    /// Nothing is learned by this: for synchronous closures of operators, which are all of one type
+    /// and measure their calls themselves (`src/api/operator.rs`), and for those that
     /// `src/api/prepare.rs` pushes.
     Unknown,
 }
@@ -176,7 +177,7 @@ pub const fn is_inline<F>() -> bool {
 /// # Safety
 /// `storage` holds an `F`, or a box of it if [`is_inline`] says so; it is empty afterwards.
 #[inline]
-unsafe fn take<F>(storage: *mut u8) -> F {
+pub(super) unsafe fn take<F>(storage: *mut u8) -> F {
     // SAFETY: by the contract.
     unsafe {
         if const { is_inline::<F>() } {
@@ -208,7 +209,7 @@ unsafe fn mark_lines<F>(storage: *mut u8) {
     }
 }
 
-unsafe fn discard<F>(storage: *mut u8) {
+pub(super) unsafe fn discard<F>(storage: *mut u8) {
     // SAFETY: the vtable belongs to the type that was stored.
     drop_quietly(unsafe { take::<F>(storage) });
 }
@@ -274,15 +275,15 @@ where
     }
 }
 
-/// A synchronous closure with a key of the program's own: closures with the same key are taken to
-/// run equally long.
-pub struct Keyed<F> {
+/// A closure with a key of the program's own: closures with the same key are taken to hold their
+/// threads equally long.
+pub struct Keyed<F: ?Sized> {
     pub key: u64,
     pub closure: F,
 }
 
 impl<F> Keyed<F> {
-    /// The functions for this closure.
+    /// The functions for this closure, if it is synchronous.
     pub fn vtable<R>(&self) -> &'static Vtable
     where
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
@@ -324,24 +325,6 @@ pub fn catch(call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
     }
 }
 
-/// The functions for an asynchronous closure of type `G`.
-pub struct AsyncBody<G>(PhantomData<G>);
-
-impl<G> AsyncBody<G>
-where
-    G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
-{
-    pub const VTABLE: &'static Vtable =
-        &Vtable { run: Run::Async(Self::run), discard: discard::<G>, cost: Cost::Unknown };
-
-    unsafe fn run(storage: *mut u8, run: &RunContext<'_>, completion: Completion) -> Result<(), Fault> {
-        // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before
-        // it is called, because the block may be recycled as soon as the completion is used.
-        let closure: G = unsafe { take(storage) };
-        call(completion, |completion| closure(run, completion))
-    }
-}
-
 /// The functions for a synchronous closure, with the type taken from a value.
 pub fn sync_vtable<F, R>(_: &F) -> &'static Vtable
 where
@@ -360,9 +343,4 @@ where
     R: IntoOutcome,
 {
     SyncBody::<F, R>::UNLEARNED
-}
-
-/// The functions for an asynchronous closure, with the type taken from a value.
-pub fn async_vtable<G: FnOnce(&RunContext<'_>, Completion) + Send + 'static>(_: &G) -> &'static Vtable {
-    AsyncBody::<G>::VTABLE
 }

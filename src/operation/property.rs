@@ -40,8 +40,8 @@ pub enum Property {
     NoSkip,
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
     /// later. The push itself may run it, on any engine, if nothing holds it up and its closures
-    /// have lately been too short to be worth shipping. The push may also run other ready
-    /// operations that were declared so: see
+    /// have lately been too short to be worth shipping. Of an asynchronous operation this is meant
+    /// of its closure. The push may also run other ready operations that were declared so: see
     /// [`OperationBuilder::short`](crate::OperationBuilder::short).
     Short,
     /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O

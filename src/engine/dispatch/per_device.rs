@@ -65,9 +65,12 @@ impl Dispatch for PerDevice {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, local: &ThreadContext, block: *mut Block, _: ReadyCause) {
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, cause: ReadyCause) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
+            if matches!(cause, ReadyCause::Pushed) && core.starts_inside(local, block) {
+                return;
+            }
             let property = Block::property(block);
             let place = match Block::context(block).id() {
                 0 => Placement::Any,

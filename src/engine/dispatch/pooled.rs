@@ -64,9 +64,14 @@ impl Dispatch for Pooled {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, local: &ThreadContext, block: *mut Block, _: ReadyCause) {
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, cause: ReadyCause) {
         // SAFETY: by the contract; the property is read while the operation is ours.
-        unsafe { self.runs(Block::property(block)).submit(block, Placement::Any, local.depth.get()) }
+        unsafe {
+            if matches!(cause, ReadyCause::Pushed) && core.starts_inside(local, block) {
+                return;
+            }
+            self.runs(Block::property(block)).submit(block, Placement::Any, local.depth.get());
+        }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

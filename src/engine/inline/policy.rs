@@ -1,9 +1,10 @@
 //! The inline policy: learns which closures are so short that it does not pay to ship them to a
 //! worker.
 //!
-//! Used by `push/mod.rs` and `api/operator.rs`: there pushers ask. They and `engine/execute.rs`
-//! measure calls, on the threads that call the closures. `api/operation.rs`, `api/pipeline.rs` and
-//! `api/prepare.rs` bring keys and costs that a program gives. All threads share the
+//! Used by `push/mod.rs`, `inline/asynchronous.rs` and `api/operator.rs`: there pushers ask. They
+//! and `engine/execute.rs` measure calls, on the threads that call the closures. The closure of an
+//! asynchronous operation is measured until it returns. `api/keyed_builder.rs`, `api/pipeline.rs`
+//! and `api/prepare.rs` bring keys and costs that a program gives. All threads share the
 //! [`InlinePolicy`] of an engine, which `engine/core.rs` and operators have: only its opinions
 //! change.
 //!

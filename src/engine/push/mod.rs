@@ -11,11 +11,13 @@
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
 //! An operation that the tried way refuses is enlisted. An asynchronous closure, a replay, and a
-//! closure too large for a block try the second ([`push_erased`]). A synchronous closure with more
-//! than [`fast_path::FEW`] variables is not logged; the others are, and operators, with as many as
-//! fit a usual block (`class_of` in [`logged`]). The other rules for logs are in [`logged`]; what
-//! is short is decided in `inline/policy.rs`. `api/operator.rs` makes this choice for its
-//! operations by itself: look there at each change.
+//! closure too large for a block try the second ([`push_erased`]). But an asynchronous closure that
+//! may be short is enlisted at once: if its tickets have come, it may be called in the push all the
+//! same (`inline/asynchronous.rs`). A synchronous closure with more than [`fast_path::FEW`]
+//! variables is not logged; the others are, and operators, with as many as fit a usual block
+//! (`class_of` in [`logged`]). The other rules for logs are in [`logged`]; what is short is decided
+//! in `inline/policy.rs`. `api/operator.rs` makes this choice for its operations by itself: look
+//! there at each change.
 //!
 //! [`enlist`] gives an operation its tickets. The steps before and after that are here: the look
 //! for its device, room under a bound, a new try after a fork, the start of operations that are
@@ -123,7 +125,9 @@ pub fn push_erased(
     closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     let (body, size) = (closure.body, closure.size());
-    let is_logged = closure.offer(|from| {
+    // Its pusher has to look whether it is ready.
+    let may_start_here = matches!(body.run, Run::Async(_)) && request.flags == 0 && core.learned.has(request.property);
+    let is_logged = !may_start_here && closure.offer(|from| {
         // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
         // logged. `logged::push` gives the storage of such a closure.
         let store = |to: *mut u8| unsafe { to.copy_from_nonoverlapping(from, size) };

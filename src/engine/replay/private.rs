@@ -26,7 +26,7 @@ use crate::engine::resolve::{kill, resolve};
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_GRAPH};
-use crate::operation::closure::async_vtable;
+use crate::operation::async_closure::async_vtable;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;

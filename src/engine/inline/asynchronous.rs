@@ -1,0 +1,111 @@
+//! Starting an asynchronous operation inside its push, and measuring for how long its closure holds
+//! the thread that calls it.
+//!
+//! Used by `dispatch/pooled.rs` and `dispatch/per_device.rs`, on the pusher, for an operation whose
+//! tickets have come; and by `engine/execute.rs`, on workers and on threads that help. The naive
+//! engine, which learns nothing, does not come here.
+//!
+//! Such an operation has a block and was enlisted like any other, because its completion may be
+//! used when its push is long over. `inline/policy.rs` decides by the time until the closure
+//! returns, and not by that until the completion is used. If the closure itself uses it, the end of
+//! the operation counts as well, since the pusher pays for it.
+//!
+//! No state here. Only operations that are neither profiled nor special come here, while the engine
+//! has no flag but that something has failed. So the rules for the start of an operation are few:
+//! `Core::execute` has all of them.
+
+use crate::device::Context;
+use crate::engine::core::Core;
+use crate::engine::declared::Copied;
+use crate::engine::nesting::{enter, is_deep, leave, pay};
+use crate::operation::block::{Block, RUNNING};
+use crate::operation::closure::Run;
+use crate::operation::current::within;
+use crate::sync::Ordering::*;
+use crate::thread::context::ThreadContext;
+use std::sync::Arc;
+
+impl Core {
+    /// Starts an operation that became ready in its push, on the pusher, if it is asynchronous and
+    /// its closures are short. Returns whether it did; if not, nothing has happened.
+    ///
+    /// # Safety
+    /// The operation is ready, and ours. User code may run.
+    #[inline(always)]
+    pub unsafe fn starts_inside(self: &Arc<Self>, local: &ThreadContext, block: *mut Block) -> bool {
+        // SAFETY: the contract is passed on.
+        unsafe { matches!((*(*block).body).run, Run::Async(_)) && self.start_short(local, block) }
+    }
+
+    #[inline(never)]
+    unsafe fn start_short(self: &Arc<Self>, local: &ThreadContext, block: *mut Block) -> bool {
+        // SAFETY: the operation is ours until it is called.
+        unsafe {
+            let body = &*(*block).body;
+            let key = || self.cost_key(Block::property(block), body, Block::closure(block, Block::layout(block)));
+            // Other contexts have their own workers.
+            let may = Block::context(block) == Context::cpu(0) && !is_deep();
+            if !may || !self.inline_policy.runs_inside(key) || !self.call_measured(block, None) {
+                return false;
+            }
+        }
+        // The operation around this one may have ended already.
+        self.flush(local);
+        true
+    }
+
+    /// Calls the closure of an asynchronous operation, and measures the call if that is due. It
+    /// does what [`Core::execute`] does then. Returns `false` if this is not such an operation, if
+    /// it may have to be skipped, or if the engine is in a special state; then nothing has
+    /// happened.
+    ///
+    /// # Safety
+    /// The contract of [`Core::execute`].
+    #[inline(always)]
+    pub unsafe fn run_measured(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) -> bool {
+        // SAFETY: the contract is passed on.
+        unsafe { matches!((*(*block).body).run, Run::Async(_)) && self.call_measured(block, worker) }
+    }
+
+    #[inline(never)]
+    unsafe fn call_measured(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) -> bool {
+        // SAFETY: the operation is ours. After the call the block is not touched.
+        unsafe {
+            let body = &*(*block).body;
+            let Run::Async(call) = body.run else { return false };
+            // Relaxed, both: what was noted before the tickets came is seen, as this thread has
+            // acquired the tickets.
+            let state = self.state.load(Relaxed);
+            let is_usual = (*block).flags == 0 && !Block::is_voided(block) && state.lets_quick_pushes_in();
+            if !is_usual || state.has_failed() && self.is_marked(block) {
+                return false;
+            }
+            let local = self.local();
+            Block::enter(block, RUNNING);
+            Block::touch(block, false);
+            let storage = Block::closure(block, Block::layout(block));
+            let key = self.cost_key(Block::property(block), body, storage);
+            let run = self.run_context(block, None, worker);
+            let (completion, called) = self.begin_call(local, block, worker);
+            enter(local);
+            let outcome = within(&Copied::of(&self.memory, block), || {
+                self.inline_policy.measure(|| key, || call(storage, &run, completion))
+            });
+            leave(local);
+            self.end_call(local, called, outcome);
+            pay(local);
+            true
+        }
+    }
+
+    /// Whether a variable of the operation is marked by a failure.
+    ///
+    /// # Safety
+    /// The operation is ours, and not cancelled.
+    #[cold]
+    #[inline(never)]
+    unsafe fn is_marked(&self, block: *mut Block) -> bool {
+        // SAFETY: by the contract its accesses are alive and name variables that are.
+        unsafe { (0..(*block).count).any(|index| self.slot((*Block::access(block, index)).variable).is_marked()) }
+    }
+}
