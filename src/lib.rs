@@ -91,9 +91,9 @@ pub use api::data::{Data, Ref, RefMut};
 pub use api::engine::Engine;
 pub use api::graph::Graph;
 pub use api::instances::Instances;
+pub use api::keyed_builder::KeyedBuilder;
 #[doc(hidden)]
 pub use api::listed::Listed;
-pub use api::keyed_builder::KeyedBuilder;
 pub use api::operation::OperationBuilder;
 pub use api::operator::Operator;
 pub use api::parameter::Parameter;

@@ -143,7 +143,6 @@ impl AsyncCall<Argument> {
     pub fn shared(self) -> AsyncCall<Arc<Argument>> {
         AsyncCall { function: self.function, argument: Arc::new(self.argument) }
     }
-
 }
 
 impl<A> AsyncCall<A> {

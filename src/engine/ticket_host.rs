@@ -160,7 +160,9 @@ impl Commons for Destinations<'_, '_> {
         // block of a ring always goes into a log. An operation that `take` returns is ours.
         unsafe {
             let workers = self.core.workers.as_ref();
-            if let Some(workers) = workers.filter(|_| !Block::is_linked(block) || is_for_any_worker(block)) {
+            let starts_here = || operation == self.own && self.core.may_start_inside(block);
+            let is_logged = || !Block::is_linked(block) || is_for_any_worker(block) && !starts_here();
+            if let Some(workers) = workers.filter(|_| is_logged()) {
                 log(workers, self.local, operation);
             } else if take(operation).is_some() {
                 let variables = &self.core.memory.table;

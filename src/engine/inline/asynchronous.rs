@@ -1,14 +1,15 @@
 //! Starting an asynchronous operation inside its push, and measuring for how long its closure holds
 //! the thread that calls it.
 //!
-//! Used by `dispatch/pooled.rs` and `dispatch/per_device.rs`, on the pusher, for an operation whose
-//! tickets have come; and by `engine/execute.rs`, on workers and on threads that help. The naive
-//! engine, which learns nothing, does not come here.
+//! Used by `engine/ticket_host.rs`, `dispatch/pooled.rs` and `dispatch/per_device.rs`, on the
+//! pusher; and by `engine/execute.rs`, on workers and on threads that help. The naive engine, which
+//! learns nothing, does not come here.
 //!
-//! Such an operation has a block and was enlisted like any other, because its completion may be
-//! used when its push is long over. `inline/policy.rs` decides by the time until the closure
-//! returns, and not by that until the completion is used. If the closure itself uses it, the end of
-//! the operation counts as well, since the pusher pays for it.
+//! Such an operation has a block and is enlisted like any other, because its completion may be used
+//! when its push is long over. But it does not go into a log: its pusher looks at its tickets
+//! ([`Core::may_start_inside`]). If they have come, `inline/policy.rs` decides by the time
+//! until its closures return, and not by that until completions are used. If the closure itself
+//! uses its completion, the end of the operation counts as well, since the pusher pays for it.
 //!
 //! No state here. Only operations that are neither profiled nor special come here, while the engine
 //! has no flag but that something has failed. So the rules for the start of an operation are few:
@@ -26,6 +27,17 @@ use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 impl Core {
+    /// Whether the pusher of an operation has to look whether it is ready: it is asynchronous, and
+    /// may start inside its push.
+    ///
+    /// # Safety
+    /// The block is held, and that of an operation.
+    #[inline]
+    pub unsafe fn may_start_inside(&self, block: *mut Block) -> bool {
+        // SAFETY: by the contract. What is read was written by the push, and stays.
+        unsafe { self.learned.has(Block::property(block)) && matches!((*(*block).body).run, Run::Async(_)) }
+    }
+
     /// Starts an operation that became ready in its push, on the pusher, if it is asynchronous and
     /// its closures are short. Returns whether it did; if not, nothing has happened.
     ///
