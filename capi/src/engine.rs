@@ -39,10 +39,10 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   `on` (default) or `off`. A thread that holds a lock which operations take must not wait then.
 /// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside
 ///   their push if nothing holds them up. Default 0, for none; 300 is a good start for functions
-///   that do almost nothing. What is learned is kept for each function. Of an asynchronous operation
-///   the time counts until its function returns, and not until its completion is used. Do not set it
-///   if a function may wait for something that a pushing thread does after the push: it would wait
-///   for ever. No effect with a bound.
+///   that do almost nothing. What is learned is kept for each function. Of an asynchronous
+///   operation the time counts until its function returns, and not until its completion is used. Do
+///   not set it if a function may wait for something that a pushing thread does after the push: it
+///   would wait for ever. No effect with a bound.
 /// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 /// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
 ///   default 100. If they take longer, the engine is of no use in the child, and says so.
@@ -197,9 +197,9 @@ pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) 
 /// Says how long calls of a function take, in nanoseconds, so that the first of them is placed as
 /// later ones are: see `INLINE_BELOW` and `SERIATIM_PROPERTY_SHORT`, without which this has no
 /// effect. Operators of the function are meant as well. Cast an asynchronous function to
-/// `SeriatimFunction`: it is not called. What is said counts like 32 measurements, or like 8
-/// if it is above the limit: calls are measured later as ever, so a word that is wrong by a factor
-/// of two is corrected within 72 measurements. One call in 14 is measured, or each if something is
+/// `SeriatimFunction`: it is not called. What is said counts like 32 measurements, or like 8 if it
+/// is above the limit: calls are measured later as ever, so a word that is wrong by a factor of two
+/// is corrected within 72 measurements. One call in 14 is measured, or each if something is
 /// unusual.
 ///
 /// # Errors

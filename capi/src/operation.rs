@@ -32,8 +32,8 @@ pub enum SeriatimProperty {
     /// Runs even when what it uses is marked by a failure.
     NoSkip = 7,
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
-    /// later: its push may run it. Of an asynchronous operation this is meant of its function, which
-    /// its push may call; its completion may be used at any time.
+    /// later: its push may run it. Of an asynchronous operation this is meant of its function,
+    /// which its push may call; its completion may be used at any time.
     Short = 8,
     /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
     /// worker.

@@ -304,10 +304,8 @@ impl Builder {
     /// something is unusual. Boxed closures and function pointers are one type, whatever they do,
     /// unless [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push that finds
     /// its variables busy also runs up to 32 short operations of other pushes that are ready, and
-    /// no more of them after 20 µs; not if it is asynchronous.
-    ///
-    /// An asynchronous closure counts until it returns, and not until its
-    /// [`Completion`](crate::Completion) is used: if it is short, the push calls it.
+    /// no more of them after 20 µs. An asynchronous push does not, and calls its closure if that
+    /// returns soon; the operation may go on.
     ///
     /// **How long pushes are delayed.** Let S be 150 ns, or 8 readings of the clock if that is
     /// more, and let calls be long that take more than 16 S and more than the limit. A type of

@@ -1,7 +1,7 @@
 //! Pushes for interfaces to other languages: the variables are read where they lie, in the form `V`
-//! that they have there. What a closure costs is learned for each key that the caller gives, or that
-//! its [`AsyncFunction`] has, and not for each type. `capi/src/operation.rs` calls them, on any
-//! thread. In all else they are `push_sync` and `push_async` of `api/push.rs`.
+//! that they have there. What a closure costs is learned for each key that the caller gives, or
+//! that its [`AsyncFunction`] has, and not for each type. `capi/src/operation.rs` calls them, on
+//! any thread. In all else they are `push_sync` and `push_async` of `api/push.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -150,8 +150,7 @@ impl<'a> OperationBuilder<'a> {
     /// is [`Property::Short`].
     ///
     /// The closure of an asynchronous operation is called in the push by the same rules. What
-    /// counts is the time until it returns; its [`Completion`] may be used at any time. If it uses
-    /// the completion itself, some 100 ns are added.
+    /// counts is the time until it returns; its [`Completion`] may be used at any time.
     ///
     /// How long closures take is learned as for [`inline_below`](crate::Builder::inline_below). Its
     /// value is the limit, if it is set. A declaration that is wrong about the time costs time

@@ -1,9 +1,10 @@
 //! The declared variables of an operation that has a block, for the check of its borrows (trait
 //! [`Current`]).
 //!
-//! Used by `execute.rs` and `gpu/call.rs`, around the call of a closure, on the thread that calls
-//! it: [`Enlisted`] if it is synchronous, [`Copied`] if it is asynchronous. Operations without a
-//! block have the same: `Inside` in `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
+//! Used by `execute.rs`, `inline/asynchronous.rs` and `gpu/call.rs`, around the call of a closure,
+//! on the thread that calls it: [`Enlisted`] if it is synchronous, [`Copied`] if it is
+//! asynchronous. Operations without a block have the same: `Inside` in `inline/fast_path.rs`, and
+//! `CurrentNode` in `replay/runner.rs`.
 //!
 //! No other thread touches any of it: a borrow asks on the same thread, through
 //! `operation/current.rs`. `SPARE_LIST` is a list that each thread keeps for all engines.

@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// What the closure of an operation is told. For `gpu/call.rs` and `inline/asynchronous.rs` too.
+    /// What a closure is told. Also used by `gpu/call.rs` and `inline/asynchronous.rs`.
     ///
     /// # Safety
     /// The operation is ours.

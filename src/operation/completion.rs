@@ -1,8 +1,9 @@
 //! Completion: the owned handle that ends an asynchronous operation. `src/engine/execute.rs`,
-//! `src/engine/gpu/call.rs` and `src/engine/replay/node_call.rs` make it before they call the
-//! closure. The thread that has it uses it once, or drops it, which ends the operation as well. No
-//! other thread touches it, and `CALL` is each thread's own. The end itself is in
-//! `src/engine/execute.rs` and, for operations of graphs, `src/engine/replay/mod.rs` (`Finish`).
+//! `src/engine/inline/asynchronous.rs`, `src/engine/gpu/call.rs` and
+//! `src/engine/replay/node_call.rs` make it before they call the closure. The thread that has it
+//! uses it once, or drops it, which ends the operation as well. No other thread touches it, and
+//! `CALL` is each thread's own. The end itself is in `src/engine/execute.rs` and, for operations of
+//! graphs, `src/engine/replay/mod.rs` (`Finish`).
 //!
 //! After `complete_after` the operation is a [`Due`]. `src/engine/gpu/foreign.rs` leaves that at a
 //! mark on the stream, and the device's watcher ends it; on the naive engine the caller does.
@@ -16,8 +17,8 @@ use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-/// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`
-/// and, for graphs, in `src/engine/replay/mod.rs`.
+/// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`,
+/// in `src/engine/inline/asynchronous.rs` and, for graphs, in `src/engine/replay/mod.rs`.
 pub trait Finish: Send + Sync {
     /// A number that tells apart the operations that use one block one after the other.
     ///
@@ -210,6 +211,12 @@ impl Completion {
             // is as the caller says.
             unsafe { engine.finish_after(self.block, stream) }
         }
+    }
+
+    /// The same completion, which ends the operation by what `by` makes of its engine.
+    pub(crate) fn ending(mut self, by: impl FnOnce(Arc<dyn Finish>) -> Arc<dyn Finish>) -> Completion {
+        self.engine = self.engine.take().map(by);
+        self
     }
 
     /// Ends the operation with this outcome.

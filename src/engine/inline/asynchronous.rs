@@ -8,19 +8,24 @@
 //! Such an operation has a block and is enlisted like any other, because its completion may be used
 //! when its push is long over. But it does not go into a log: its pusher looks at its tickets
 //! ([`Core::may_start_inside`]). If they have come, `inline/policy.rs` decides by the time
-//! until its closures return, and not by that until completions are used. If the closure itself
-//! uses its completion, the end of the operation counts as well, since the pusher pays for it.
+//! until its closures return, and not by that until completions are used. If a closure uses its
+//! completion itself, the end of the operation is left out of the time, as that of a synchronous
+//! one is: it may wake threads, which takes longer than many closures ([`EndsUnmeasured`]).
 //!
 //! No state here. Only operations that are neither profiled nor special come here, while the engine
 //! has no flag but that something has failed. So the rules for the start of an operation are few:
 //! `Core::execute` has all of them.
 
+use crate::device::raw::RawStream;
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::declared::Copied;
+use crate::engine::inline::policy::InlinePolicy;
 use crate::engine::nesting::{enter, is_deep, leave, pay};
+use crate::error::Fault;
 use crate::operation::block::{Block, RUNNING};
 use crate::operation::closure::Run;
+use crate::operation::completion::Finish;
 use crate::operation::current::within;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -99,9 +104,10 @@ impl Core {
             let key = self.cost_key(Block::property(block), body, storage);
             let run = self.run_context(block, None, worker);
             let (completion, called) = self.begin_call(local, block, worker);
+            let completion = completion.ending(|engine| EndsUnmeasured::of(engine));
             enter(local);
             let outcome = within(&Copied::of(&self.memory, block), || {
-                self.inline_policy.measure(|| key, || call(storage, &run, completion))
+                self.inline_policy.measure_without_ends(key, || call(storage, &run, completion))
             });
             leave(local);
             self.end_call(local, called, outcome);
@@ -119,5 +125,47 @@ impl Core {
     unsafe fn is_marked(&self, block: *mut Block) -> bool {
         // SAFETY: by the contract its accesses are alive and name variables that are.
         unsafe { (0..(*block).count).any(|index| self.slot((*Block::access(block, index)).variable).is_marked()) }
+    }
+}
+
+/// The engine, as the completions of measured closures have it: if one is used by its own closure,
+/// the end of the operation does not count for that.
+#[repr(transparent)]
+struct EndsUnmeasured(Core);
+
+impl EndsUnmeasured {
+    /// # Safety
+    /// The engine is a [`Core`].
+    unsafe fn of(engine: Arc<dyn Finish>) -> Arc<dyn Finish> {
+        // SAFETY: it is a core by the contract, and this type is one as well, by `transparent`.
+        unsafe { Arc::from_raw(Arc::into_raw(engine).cast::<EndsUnmeasured>()) }
+    }
+
+    /// Calls `end` with the engine, and leaves out what it takes.
+    fn unmeasured(self: Arc<Self>, end: impl FnOnce(Arc<Core>)) {
+        // SAFETY: this type is a core, by `transparent`.
+        let core = unsafe { Arc::from_raw(Arc::into_raw(self).cast::<Core>()) };
+        if !InlinePolicy::is_measuring() {
+            return end(core);
+        }
+        let policy = Arc::clone(&core.inline_policy);
+        policy.leave_out(|| end(core));
+    }
+}
+
+impl Finish for EndsUnmeasured {
+    unsafe fn sequence(&self, block: *mut Block) -> u64 {
+        // SAFETY: the contract is passed on.
+        unsafe { self.0.sequence(block) }
+    }
+
+    unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
+        // SAFETY: the contract is passed on.
+        self.unmeasured(|core| unsafe { core.finish(block, outcome) });
+    }
+
+    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
+        // SAFETY: the contract is passed on.
+        self.unmeasured(|core| unsafe { core.finish_after(block, stream) });
     }
 }

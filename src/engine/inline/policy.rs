@@ -3,10 +3,10 @@
 //!
 //! Used by `push/mod.rs`, `inline/asynchronous.rs` and `api/operator.rs`: there pushers ask. They
 //! and `engine/execute.rs` measure calls, on the threads that call the closures. The closure of an
-//! asynchronous operation is measured until it returns. `api/keyed_builder.rs`, `api/pipeline.rs`
-//! and `api/prepare.rs` bring keys and costs that a program gives. All threads share the
-//! [`InlinePolicy`] of an engine, which `engine/core.rs` and operators have: only its opinions
-//! change.
+//! asynchronous operation is measured until it returns, without the end of the operation.
+//! `api/keyed_builder.rs`, `api/pipeline.rs` and `api/prepare.rs` bring keys and costs that a
+//! program gives. All threads share the [`InlinePolicy`] of an engine, which `engine/core.rs` and
+//! operators have: only its opinions change.
 //!
 //! Shipping an operation takes some 150 ns of all threads together ([`SHIPPED`]). A closure that
 //! takes less on average is better run by its pusher. A longer one is better shipped if its thread
@@ -19,7 +19,8 @@ use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
 use crate::engine::inline::opinion::{Length, Limits, Opinion};
 use crate::operation::closure::{type_key, Cost, Vtable};
 use crate::platform::tsc::Tsc;
-use crate::sync::MODELLED;
+use crate::sync::{thread_local, MODELLED};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// The cost of shipping an operation, roughly, in the time of all threads together.
@@ -36,6 +37,12 @@ const LONGEST_SPELL: Duration = Duration::from_micros(5);
 const MEASUREMENTS: u32 = 8;
 /// The number of opinions. Each key has one, and keys with the same hash share it.
 const KEYS: usize = if MODELLED { 1 } else { 512 };
+
+thread_local! {
+    /// What has been left out so far of the call that this thread measures, if it measures one that
+    /// something may be left out of.
+    static LEFT_OUT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
 
 /// Names the closures that are taken to cost alike: those of one type, or those to which the
 /// program gave one key. Keys with the same hash are the same.
@@ -136,6 +143,42 @@ impl InlinePolicy {
             self.learn(opinion, self.tsc.since(start));
         }
         outcome
+    }
+
+    /// Like [`InlinePolicy::measure`], but what [`InlinePolicy::leave_out`] calls meanwhile on this
+    /// thread does not count.
+    #[inline]
+    pub fn measure_without_ends<T>(&self, key: Option<CostKey>, call: impl FnOnce() -> T) -> T {
+        let measured = match self.of(|| key) {
+            Some(opinion) if self.is_due(opinion) => {
+                let outer = LEFT_OUT.with(|left_out| left_out.replace(Some(Duration::ZERO)));
+                Some((opinion, outer, self.tsc.start()))
+            }
+            _ => None,
+        };
+        let outcome = call();
+        if let Some((opinion, outer, start)) = measured {
+            let took = self.tsc.since(start);
+            let left_out = LEFT_OUT.with(|left_out| left_out.replace(outer));
+            self.learn(opinion, took.saturating_sub(left_out.unwrap_or_default()));
+        }
+        outcome
+    }
+
+    /// Whether the calling thread is inside a call that [`InlinePolicy::measure_without_ends`]
+    /// measures.
+    #[inline]
+    pub fn is_measuring() -> bool {
+        LEFT_OUT.with(|left_out| left_out.get().is_some())
+    }
+
+    /// Calls what does not count for the closure that is measured on this thread.
+    #[cold]
+    pub fn leave_out(&self, call: impl FnOnce()) {
+        let start = self.tsc.start();
+        call();
+        let took = self.tsc.since(start);
+        LEFT_OUT.with(|left_out| left_out.set(left_out.get().map(|before| before + took)));
     }
 
     /// Takes the program's word for how long closures of this key take. What is measured later

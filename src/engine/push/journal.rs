@@ -16,8 +16,9 @@ use crate::worker::group::Group;
 ///
 /// `push` and `class_of` in `push/logged.rs` begin with the same rule (`is_plain`), for a request
 /// instead of a block: no flags, priority 0, context CPU 0, and a property of the ordinary workers.
-/// There the rule is narrower: it excludes profiled operations and `GpuPrioritized` as well. So does
-/// `Destinations::logged` in `engine/ticket_host.rs`: asynchronous ones that may start in their push.
+/// There the rule is narrower: it excludes profiled operations and `GpuPrioritized` as well.
+/// `Destinations::logged` in `engine/ticket_host.rs` leaves out asynchronous operations of this
+/// kind that may start in their push.
 ///
 /// # Safety
 /// The block is an operation's, and stays so during the call.
