@@ -252,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_an_operation_does_not_count_for_its_closure() {
+        let (key, policy) = (Some(CostKey::given(1)), InlinePolicy::with_limit(LONG));
+        (0..10).for_each(|_| policy.measure_without_ends(key, || policy.leave_out(|| sleep(2 * LONG))));
+        assert!(policy.runs_inside(|| key), "what was left out counts");
+        assert!(!InlinePolicy::is_measuring());
+        let late = (0..1_000).position(|_| {
+            policy.measure_without_ends(key, || sleep(2 * LONG));
+            !policy.runs_inside(|| key)
+        });
+        assert!(late.is_some(), "what was not left out does not count");
+    }
+
+    #[test]
     fn a_wrong_word_is_corrected_in_time() {
         let key = || Some(CostKey::given(1));
         let until = |said: Duration, call: fn()| {
