@@ -2,6 +2,8 @@
 
 #[path = "gpu/adopted.rs"]
 mod adopted;
+#[path = "gpu/borrows.rs"]
+mod borrows;
 mod common;
 #[path = "gpu/destructors.rs"]
 mod destructors;

@@ -1,10 +1,12 @@
 //! The tickets of a variable that devices use: reads of several threads each leave theirs, numbers
 //! only rise, and a thread that notes them for the next owner of a buffer misses none. In the
-//! models a row has one place, and what finds none goes into the array behind it.
+//! models a row has one place, and what finds none goes into the array behind it. An operation that
+//! leaves no ticket borrows the row instead.
 
 #![cfg(loom)]
 
-use loom_tests::{explore, spawn};
+use loom::sync::atomic::{AtomicUsize, Ordering::*};
+use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::access::Mode;
 use seriatim::internals::rows::{Owed, Row, Rows};
 use seriatim::internals::timeline::DeviceTicket;
@@ -87,4 +89,37 @@ fn who_finds_a_read_forgotten_finds_the_write_behind_it() {
         rows.get_or_add(0).leave_read(DeviceTicket::new(2, 1));
         noted_beside_a_write(&rows);
     });
+}
+
+/// An operation that leaves no ticket, whose device uses the memory when the closure has returned;
+/// beside a thread that borrows the array. The borrow of the array itself is one exchange and one
+/// store, as that of a `Data` is.
+fn used_beside_the_processor(mode: Mode) {
+    let (rows, array, memory) = (rows(), Arc::new(AtomicUsize::new(0)), Guarded::new());
+    let borrow = |array: &AtomicUsize| array.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+    let (of_other, of_closure, of_device) = (rows.clone(), array.clone(), memory.clone());
+    let other = spawn(move || {
+        of_other.get_or_add(0).begin_borrow(mode);
+        if borrow(&of_closure) {
+            of_closure.store(0, Release);
+            match mode {
+                Mode::Read => _ = of_device.get(),
+                _ => of_device.step(),
+            }
+        }
+        of_other.get_or_add(0).end_borrow(mode);
+    });
+    if borrow(&array) {
+        if rows.get(0).is_none_or(|row| !row.is_borrowed(true)) {
+            memory.step();
+        }
+        array.store(0, Release);
+    }
+    other.join().unwrap();
+}
+
+#[test]
+fn a_borrow_lasts_until_the_device_is_done() {
+    explore("tickets, a write without one beside the processor", 6, 20, || used_beside_the_processor(Mode::Write));
+    explore("tickets, a read without one beside the processor", 6, 20, || used_beside_the_processor(Mode::Read));
 }

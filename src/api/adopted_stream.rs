@@ -38,7 +38,8 @@ use std::sync::Arc;
 /// ```
 ///
 /// The engine does not know what the stream does between the calls: nothing else that uses the
-/// variable may be pushed there, on any thread. Neither call waits for the device.
+/// variable may be pushed there, on any thread, and nobody may borrow its pinned array. From the
+/// second call on the order is the engine's again. Neither call waits for the device.
 ///
 /// [`wait_to_read`](AdoptedStream::wait_to_read) and
 /// [`wait_to_write`](AdoptedStream::wait_to_write) return when the stream has been told to wait. So

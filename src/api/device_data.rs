@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 /// A handle: clones are the same array. When the last one is dropped, also inside an operation, the
 /// variable is deleted and the memory is kept for the next array of about its size. Nobody waits
 /// for that: the first use of the next array is ordered behind the last use of this one, on the
-/// device. An asynchronous operation keeps a clone until it is complete.
+/// device. An asynchronous operation has the memory until it is complete, though it keeps no clone.
 ///
 /// The processor does not touch the array: [`Engine::copy`](crate::Engine::copy) brings it to a
 /// [`PinnedData`](crate::gpu::PinnedData) and back, and operations of the device use it by its

@@ -26,9 +26,10 @@ use std::ops::{Deref, DerefMut};
 /// An array in pinned memory of the processor, and the variable that stands for it.
 ///
 /// It is to the processor what a [`Data`] is: operations declare it and borrow it, and a borrow
-/// that does not go with another is an error, never a race and never a wait. A device that copies
-/// from or to it counts as a borrow until it has done so, which is longer than the closure of the
-/// copy lasts. Clones are the same array, and the last one gives the memory back, as for
+/// that does not go with another is an error, never a race and never a wait. An operation of a
+/// device that declares it, such as a copy, counts as a borrow until the device has done it, which
+/// is longer than its closure lasts. An asynchronous one counts until its completion is used, also
+/// for its own closure. Clones are the same array, and the last one gives the memory back, as for
 /// [`DeviceData`](crate::gpu::DeviceData).
 ///
 /// ```
@@ -224,9 +225,10 @@ impl<T: Plain> PinnedData<T> {
     /// The array's memory, for an operation of a device that has declared to read it: its address.
     /// It is valid for what the closure puts on its stream.
     ///
-    /// While the device uses it, borrows by the program that do not go with that are refused. Not
-    /// so on the naive engine, where operations leave no tickets: there no other thread may borrow
-    /// the array until the operation has ended.
+    /// Until the device is done with the operation, or its completion was used, borrows by the
+    /// program that do not go with that are refused. What is done to the array on an
+    /// [`AdoptedStream`](crate::gpu::AdoptedStream), between its two calls, the engine does not
+    /// know: from those borrows the program has to keep away itself.
     ///
     /// # Errors
     /// As [`DeviceData::read_on`](crate::gpu::DeviceData::read_on), where
@@ -312,9 +314,10 @@ impl<T: Plain> Deref for PinnedRef<'_, T> {
         // bytes are values. While it is borrowed, no other borrow changes it; no device does, since
         // those were done when it was borrowed, and what comes later borrows it first: a closure
         // that asks for the address, a copy, and each launch of a graph that has the address. Their
-        // tickets keep this borrow away afterwards. The naive engine has none: there copies and
-        // launches borrow until the device is done, and unsafe code that has the address from
-        // `read_on` or `write_on` has to see to it.
+        // tickets keep this borrow away afterwards. An operation that leaves none, on the naive
+        // engine or asynchronous, keeps it away until it ends (`engine/gpu/borrow.rs`): then the
+        // device is done, or the program has said so by the completion. Unsafe code that uses the
+        // address elsewhere, as on an adopted stream, has to see to that itself.
         unsafe { std::slice::from_raw_parts(self.0.pinned().raw().cast(), self.1) }
     }
 }

@@ -1,8 +1,8 @@
 //! The device and the stream of the operation that the calling thread runs. Each thread has its
 //! own, which no other thread touches. `src/engine/gpu/call.rs` and
 //! `src/engine/replay/device_graph.rs` set it for the time of a call;
-//! [`RunContext`](crate::RunContext), `handles.rs`, `src/api/device_array.rs`,
-//! `src/engine/gpu/lease.rs` and `src/engine/gpu/foreign.rs` read it within that call.
+//! [`RunContext`](crate::RunContext), `handles.rs`, `src/api/device_array.rs` and
+//! `src/engine/gpu/foreign.rs` read it within that call.
 
 use crate::device::backend::Backend;
 use crate::device::borrows::Borrows;
@@ -55,11 +55,6 @@ pub fn is_inside() -> bool {
 /// Gives `note` what the innermost operation is captured for, if it is.
 pub fn captured<R>(note: impl FnOnce(&InCapture<'_>) -> R) -> Option<R> {
     here(|here| here.capture.map(note)).flatten()
-}
-
-/// Whether the innermost operation is captured.
-pub fn is_captured() -> bool {
-    captured(|_| ()).is_some()
 }
 
 /// Makes the device of the innermost operation current again, if it is not.

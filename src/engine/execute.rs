@@ -361,7 +361,7 @@ impl Finish for Core {
         let local = self.local();
         // SAFETY: the operation runs, and this is its end.
         unsafe {
-            let inherited = if self.state.load(Relaxed).has_failed() { self.inherited(block) } else { None };
+            let inherited = if self.state.load(Relaxed).asks_for_a_look() { self.look_back(block) } else { None };
             let worker = Block::kept_worker(block);
             self.end(local, block, outcome, inherited, false, worker);
         }

@@ -281,7 +281,7 @@ fn kept_memory_is_not_freed_while_a_device_uses_it() {
     assert_eq!(model.allocations.left(), 0);
 }
 
-/// `lease.rs`: on the naive engine a copy is over before the borrows of its arrays end.
+/// `call.rs`: on the naive engine a copy is over before its borrows of the arrays end.
 #[test]
 fn on_the_naive_engine_a_copy_is_over_before_its_borrows_end() {
     let model = Model::new(1, 1, 4);

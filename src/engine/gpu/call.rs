@@ -155,9 +155,10 @@ impl Core {
     }
 
     /// Calls a closure, which does not unwind, with the stream of its way; and leaves the tickets
-    /// of its operation, unless that ends by a completion. If there is `record`, the operation is
-    /// profiled: `record` is called when it has times of the device, which only one with a
-    /// timeline has.
+    /// of its operation. Where it leaves none the operation has a borrow, which ends here or, if
+    /// the closure is not synchronous, with the completion (`borrow.rs`). If there is `record`, the
+    /// operation is profiled: `record` is called when it has times of the device, which only one
+    /// with a timeline has.
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's. After the call of a closure that is not
@@ -178,6 +179,10 @@ impl Core {
         };
         // SAFETY: by the contract.
         let name = unsafe { Block::name(block) };
+        if !is_sync || matches!(way, Way::Finished) {
+            // SAFETY: by the contract.
+            unsafe { self.begin_borrow(block) };
+        }
         let mut pair = None;
         if let (Way::Queued(line), true) = (way, is_sync) {
             // SAFETY: by the contract.
@@ -212,7 +217,12 @@ impl Core {
                 let _ = line.timeline.mark_step(&*gpu.backend);
                 outcome
             }
-            Way::Finished => outcome.and(self.finish_stream(gpu, stream, name)),
+            Way::Finished => {
+                let finished = self.finish_stream(gpu, stream, name);
+                // SAFETY: it was begun above, and the operation is synchronous.
+                unsafe { self.end_borrow(block) };
+                outcome.and(finished)
+            }
             Way::Unstreamed => outcome,
         }
     }

@@ -12,9 +12,9 @@
 //! drops the last handle, or on one that drops the last closure with a share of the lease: mostly a
 //! worker. At that moment the device may still use the buffer. Its tickets are in the variable's
 //! row: each operation leaves its ticket before its closure is called, and the closure has owned a
-//! share of the lease.
+//! share of the lease. An operation that leaves none has the row borrowed (`borrow.rs`). Then the
+//! deletion of the variable gives the buffer back, behind that operation.
 
-use crate::device::current;
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawMemory, RawStream};
 use crate::device::Context;
@@ -142,10 +142,14 @@ impl Lease {
     }
 
     /// Whether the processor may read the buffer now, or also change it: the device has come to the
-    /// last write, or also to the reads since. For a caller that has borrowed the lease likewise.
+    /// last write, or also to the reads since, and no operation has it borrowed. For a caller that
+    /// has borrowed the lease likewise.
     pub fn is_settled(&self, changes: bool) -> Result<bool, Error> {
         let fleet = fleet(&self.core);
         let Some(row) = fleet.rows.get(self.variable.index) else { return Ok(true) };
+        if row.is_borrowed(changes) {
+            return Ok(false);
+        }
         for (ticket, wrote) in row.before(if changes { Mode::Write } else { Mode::Read }) {
             if fleet.is_reached(ticket) {
                 continue;
@@ -169,9 +173,10 @@ impl Lease {
         let bytes = self.bytes.min(from.bytes);
         let memory = self.gpu.memory()?;
         // SAFETY: each buffer has at least the bytes of its lease. The operation has left its
-        // ticket on both variables, which orders all other uses, and the next owners'.
+        // ticket on both variables, or has borrowed both until the device is done. That orders all
+        // other uses, and the next owners'.
         let queued = unsafe { memory.copy(stream, source, target, bytes) };
-        self.finished(queued, stream)
+        queued.map_err(|refusal| self.refused(refusal))
     }
 
     /// Fills the buffer with zeros on a stream. The caller is as for [`Lease::copy_from`].
@@ -179,22 +184,13 @@ impl Lease {
         let (memory, target) = (self.gpu.memory()?, self.memory()?);
         // SAFETY: as in `copy_from`.
         let queued = unsafe { memory.zero(stream, target, self.bytes) };
-        self.finished(queued, stream)
+        queued.map_err(|refusal| self.refused(refusal))
     }
 
-    /// What has become of a call that has queued something.
-    fn finished(&self, queued: Result<(), DriverError>, stream: RawStream) -> Result<(), Error> {
-        // The naive engine leaves no tickets: all is over before the caller's borrows end. What is
-        // captured is not done yet, and each launch borrows.
-        let finish = || match self.core.settings.kind {
-            // SAFETY: the stream is that of the operation that the caller is, and of this device.
-            Kind::Naive if !current::is_captured() => unsafe { self.gpu.finish(stream) },
-            _ => Ok(()),
-        };
-        queued.and_then(|()| finish()).map_err(|refusal| {
-            let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
-            Error::with_source(kind, format!("{} refused a copy: {refusal}", self.gpu.backend.name()), refusal)
-        })
+    #[cold]
+    fn refused(&self, refusal: DriverError) -> Error {
+        let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
+        Error::with_source(kind, format!("{} refused a copy: {refusal}", self.gpu.backend.name()), refusal)
     }
 }
 
@@ -202,21 +198,32 @@ fn fleet(core: &Core) -> &Fleet {
     core.gpus.fleet.get().expect("a device was found")
 }
 
+/// A buffer that its drop gives back.
+struct Returned(Arc<Gpu>, Option<Buffer>);
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        self.1.take().into_iter().for_each(|buffer| self.0.buffers.give_back(buffer));
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
+        let mut behind = None;
         match self.buffer.take() {
             Some(Ok(mut buffer)) => {
-                if let Some(row) = fleet(&self.core).rows.get(self.variable.index) {
-                    row.owe(&mut buffer.owed);
-                }
-                self.gpu.buffers.give_back(buffer);
+                let row = fleet(&self.core).rows.get(self.variable.index);
+                row.into_iter().for_each(|row| row.owe(&mut buffer.owed));
+                let returned = Returned(Arc::clone(&self.gpu), Some(buffer));
+                // Else it is given back here.
+                behind = row.is_some_and(|row| row.is_borrowed(true)).then_some(returned);
             }
             // Its promise is broken.
             Some(Err(_)) => {}
             // It was not asked for: the engine has taken no operation that waits for it.
             None => self.gpu.buffers.break_promise(self.kind, self.class),
         }
-        let delete = |_: &RunContext<'_>| {};
+        let delete = move |_: &RunContext<'_>| drop(behind);
         let request = Request {
             property: Property::DeleteVar,
             flags: FLAG_DELETE | FLAG_BEYOND,

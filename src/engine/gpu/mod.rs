@@ -22,17 +22,18 @@
 //! for and gives back. [`lease`] has the owners of that memory. [`admit`] makes a device ready for
 //! its first operation. [`submit`](mod@submit) hands an operation to the device's workers,
 //! [`queue`] chooses a stream, and [`call`](mod@call) calls the closure, behind which [`entered`]
-//! makes the device current again. [`timing`] and [`under_way`] note when the device did its work,
-//! if it is profiled. [`turn`] parks what has to wait, [`watch`] is the watcher, and [`sleep`] how
-//! it sleeps. [`loss`] says what becomes of a device that fails. [`foreign`] puts streams in order
-//! that are the program's own, by marks of [`spare_marks`], and by operations that [`stage`] sees
-//! called.
+//! makes the device current again. An operation that leaves no ticket has a [`borrow`] instead.
+//! [`timing`] and [`under_way`] note when the device did its work, if it is profiled. [`turn`]
+//! parks what has to wait, [`watch`] is the watcher, and [`sleep`] how it sleeps. [`loss`] says
+//! what becomes of a device that fails. [`foreign`] puts streams in order that are the program's
+//! own, by marks of [`spare_marks`], and by operations that [`stage`] sees called.
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
 
 pub mod admit;
 pub mod allocate;
+pub mod borrow;
 pub mod buffers;
 pub mod call;
 pub mod devices;

@@ -6,6 +6,7 @@
 //! several threads: each raises the number of its timeline in a place that it has claimed.
 //!
 //! A ticket is left by the thread that calls the closure, mostly a worker (`call.rs`). An operation
+//! of a device that leaves none borrows the row instead, until it ends (`borrow.rs`). An operation
 //! without a ticket, such as one of the processor, clears the rows of the variables that it
 //! changes, on the thread that has it. That thread, or the watcher, may also note a loss
 //! (`turn.rs`). A row also changes when a buffer gets a new owner (`lease.rs`), and when a graph is
@@ -14,12 +15,15 @@
 
 use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 
 /// So many timelines can have read a variable before its row has more than one line.
 const PLACES: usize = if MODELLED { 1 } else { 4 };
+
+/// In place of a number of reads: an operation changes the variable.
+const CHANGED: u32 = u32::MAX;
 
 /// The tickets of one variable, in a line.
 #[repr(align(64))]
@@ -34,6 +38,9 @@ pub struct Row {
     more: AtomicPtr<More>,
     /// How many timelines the engine has.
     timelines: u32,
+    /// How many operations that leave no ticket read the variable now; or [`CHANGED`], if one
+    /// changes it.
+    borrows: AtomicU32,
 }
 
 const _: () = assert!(MODELLED || size_of::<Row>() == 64);
@@ -128,6 +135,7 @@ impl Row {
             reads: std::array::from_fn(|_| AtomicU64::new(0)),
             more: AtomicPtr::new(null_mut()),
             timelines,
+            borrows: AtomicU32::new(0),
         }
     }
 
@@ -190,6 +198,35 @@ impl Row {
         // In one step: a thread that waits for an earlier write finds a ticket at any time.
         self.write.store(ticket.word(), Relaxed);
         self.forget_reads();
+    }
+
+    /// Begins the borrow of an operation that leaves no ticket. For the operation that runs; reads
+    /// may do so at the same time.
+    pub fn begin_borrow(&self, mode: Mode) {
+        // Relaxed: the closure is called behind this. It borrows the array, and the end of that
+        // borrow publishes this one to a thread that borrows the array next.
+        match mode {
+            Mode::Read => _ = self.borrows.fetch_add(1, Relaxed),
+            _ => self.borrows.store(CHANGED, Relaxed),
+        }
+    }
+
+    /// Ends it: the device has done what the operation has queued. For the operation, which ends
+    /// next.
+    pub fn end_borrow(&self, mode: Mode) {
+        // Release: pairs with the acquire in `is_borrowed`, so that what the device has done has
+        // happened for the thread that borrows next.
+        match mode {
+            Mode::Read => _ = self.borrows.fetch_sub(1, Release),
+            _ => self.borrows.store(0, Release),
+        }
+    }
+
+    /// Whether the borrow of such an operation does not go with one to read, or with one that
+    /// `changes`.
+    pub fn is_borrowed(&self, changes: bool) -> bool {
+        let borrows = self.borrows.load(Acquire);
+        borrows == CHANGED || changes && borrows > 0
     }
 
     /// Whether the variable was marked for this lost write; [`Row::tell`] says so.

@@ -2,12 +2,12 @@
 //! of devices.
 //!
 //! Used by `execute.rs` ([`Core::comes_to_turn`], once a device has been used), by
-//! `wait/for_var.rs`, by `replay/part.rs`, and by `queue.rs`, `submit.rs` and `watch.rs`. It runs
-//! on the thread that has the operation, or waits for the variable, and keeps nothing: the tickets
-//! are in `rows.rs`. An operation of the processor that is behind something unreached is *parked*:
-//! it goes to the watcher of that device (`watch.rs`). The watcher asks `obstacle` again when it
-//! takes the operation, and when the device has come there: it keeps the operation, passes it on to
-//! another device's watcher, or hands it out. No thread waits.
+//! `wait/for_var.rs`, by `replay/part.rs`, and by `borrow.rs`, `queue.rs`, `submit.rs` and
+//! `watch.rs`. It runs on the thread that has the operation, or waits for the variable, and keeps
+//! nothing: the tickets are in `rows.rs`. An operation of the processor that is behind something
+//! unreached is *parked*: it goes to the watcher of that device (`watch.rs`). The watcher asks
+//! `obstacle` again when it takes the operation, and when the device has come there: it keeps the
+//! operation, passes it on to another device's watcher, or hands it out. No thread waits.
 
 use crate::device::backend::Class;
 use crate::device::timeline::DeviceTicket;

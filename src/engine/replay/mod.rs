@@ -30,6 +30,7 @@ pub mod runner;
 pub mod spread_policy;
 
 use crate::device::raw::RawStream;
+use crate::device::Device;
 use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::replay::program::{Body, Node, Program, ENDED, RETURNED};
@@ -226,10 +227,14 @@ impl Finish for Program {
         let local = core.local();
         // As in `run_lane`: the replay may be over before this thread has let the graph go.
         local.count_called();
-        // SAFETY: the operation has not ended before this call, so its outcome is this call's.
-        // After the swap it is the runner's of the lane, which is told. The replay is under way.
+        // SAFETY: the operation has not ended before this call, so its outcome is this call's, and
+        // so is its borrow, which was begun before it was called on its device. After the swap it
+        // is the runner's of the lane, which is told. The replay is under way.
         unsafe {
             let Body::Async(detached) = (*node).closure() else { unreachable!("only such an operation is completed") };
+            if let (Body::Part(part), Device::Gpu) = (&(*node).body, (*node).context.device()) {
+                core.end_borrow(part.block.raw());
+            }
             *detached.outcome.get() = outcome;
             // AcqRel: pairs with the swap in `Program::call_node`, so the side that comes second
             // sees the outcome. The next use of the operation comes after both swaps.
