@@ -129,6 +129,54 @@ fn a_parameter_that_is_replaced_has_the_graph_captured_again() {
     assert_eq!(*done.lock().unwrap(), [1, 1, 2, 2]);
 }
 
+/// They have no variable in common that either changes, and so no order by tickets; but one handle,
+/// whose memory both use.
+#[test]
+fn a_graph_that_replaces_another_is_launched_behind_it() {
+    const WORKSPACE: usize = 0;
+    let model = Model::new(1, 1, 8);
+    let engine = over(&model).gpu_workers(1).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    let [x, y]: [Variable; 2] = std::array::from_fn(|_| engine.new_variable());
+    let (mut value, own) = (Arc::new(()), Arc::clone(&model));
+    let record = |c: &mut Capture| {
+        let parameter = c.parameter(Arc::clone(&value));
+        let inside = parameter.clone();
+        c.op("reads").context(GPU).read(x).device_graph().push(move |run: &RunContext<'_>| {
+            inside.get(run)?;
+            let uses = |_: &mut usize| own.work(run.stream().unwrap(), Vec::new(), vec![WORKSPACE], || ());
+            run.with_handle(|| Ok::<_, Error>(WORKSPACE), uses)
+        })?;
+        Ok(parameter)
+    };
+    let (graph, parameter) = engine.capture(record).unwrap();
+    model.hold(0, true);
+    for round in 0..6 {
+        // A launch that could not be put behind another is none, and the next one is behind that.
+        let is_refused = round == 3;
+        model.world().refused = is_refused.then_some("wait");
+        graph.replay().unwrap();
+        let next = Arc::new(());
+        parameter.set(Arc::clone(&next)).unwrap();
+        eventually("the replay is over", || Arc::strong_count(&value) == 1);
+        value = next;
+        model.world().refused = None;
+        if is_refused {
+            // The streams take turns: so that the next launch is not where the last one is.
+            engine.op("other").context(GPU).write(y).push(|_| ()).unwrap();
+            eventually("it is queued", || engine.version(y).unwrap() == 1);
+        }
+    }
+    assert_eq!((model.world().launches, model.world().graphs.len()), (5, 6));
+    model.run_in_step();
+    let error = engine.wait_for_all_timeout(LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::DeviceUnavailable, &["'reads'", "no wait today"]);
+    let world = model.world();
+    let streams: std::collections::BTreeSet<_> = world.log.iter().collect();
+    assert_eq!((world.log.len(), streams.len()), (5, 2), "launches, and their streams");
+    assert_eq!(world.races, [""; 0]);
+}
+
 /// A failure of one closure is a failure of the whole: nothing of it is done. It names the one, and
 /// the next replay tries again.
 #[test]

@@ -2,8 +2,9 @@
 //! come somewhere, and marks between such a stream and those of the engine.
 //!
 //! Completions come to [`Core::finish_after_stream`] (`execute.rs`, `replay/mod.rs`,
-//! `replay/pipelined.rs`), on any thread, and the watcher to [`Core::end_due`] (`watch.rs`). The
-//! rest is called by `src/api/adopted_stream.rs`. The engine keeps nothing of such a stream: each
+//! `replay/pipelined.rs`), on any thread, and the watcher to [`Core::end_due`] (`watch.rs`). By
+//! [`Gpu::have_follow`] `replay/device_graph.rs` orders streams of the engine. The rest is called
+//! by `src/api/adopted_stream.rs`. The engine keeps nothing of a program's stream: each
 //! call puts a mark there, or has it wait for one, and is over. The marks, and the operations that
 //! are due at them, are in `spare_marks.rs`.
 //!
@@ -109,6 +110,22 @@ impl From<DriverError> for Refusal {
 impl Gpu {
     fn lend_mark(&self) -> Result<LentMark, DriverError> {
         self.spare_marks.lend(|| self.backend.mark(self.number))
+    }
+
+    /// Has a stream wait for what is on another one by now. For streams of the engine, and those
+    /// that were checked.
+    ///
+    /// # Safety
+    /// Both are of this device, which the calling thread has entered, and alive.
+    pub unsafe fn have_follow(&self, stream: RawStream, before: RawStream) -> Result<(), DriverError> {
+        let lent = self.lend_mark()?;
+        // SAFETY: by the contract, and the mark is lent to this call.
+        let told = unsafe {
+            let recorded = self.backend.record(lent.mark, before);
+            recorded.and_then(|()| self.backend.wait(stream, lent.mark))
+        };
+        self.spare_marks.give_back(lent);
+        told
     }
 
     /// Puts a mark on a stream of the program's.
@@ -249,15 +266,10 @@ impl Core {
         let own = own_stream();
         let told = || {
             // SAFETY: by the contract. A thread that runs operations of a device has entered it.
-            unsafe { gpu.check_stream(stream) }?;
-            let lent = gpu.lend_mark()?;
-            // SAFETY: as above, and the mark is lent to this call.
-            let told = unsafe {
-                let recorded = gpu.backend.record(lent.mark, own);
-                recorded.and_then(|()| gpu.backend.wait(stream, lent.mark))
-            };
-            gpu.spare_marks.give_back(lent);
-            told.map_err(Refusal::from)
+            unsafe {
+                gpu.check_stream(stream)?;
+                gpu.have_follow(stream, own).map_err(Refusal::from)
+            }
         };
         told().map_err(|refusal| Error::of_call(self.refused_stream(gpu, &refusal)))
     }

@@ -110,7 +110,7 @@ impl Core {
 
     /// As [`Core::lose`], where an operation that has no ticket waits for its stream.
     #[cold]
-    pub(in crate::engine) fn lose_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) {
+    fn lose_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) {
         if gpu.lost.get().is_none() {
             let message = format!(
                 "{} is lost: {refusal}; queued there and not known to be done: {}. Start the process anew to use it",

@@ -8,6 +8,11 @@
 //! `DeviceGraph::mark` (`device/handles.rs`), and the graph is captured anew after some thread of
 //! the device has dropped handles: it may have been the one that has captured.
 //!
+//! Launches are done in the order of the replays, also those of two graphs of which one replaces
+//! the other: both use the handles, and what the closures have of their own. The back end keeps the
+//! order for launches of one graph ([`DeviceGraphs`]). The first launch of the next one waits for
+//! the stream that the last of the one before is on.
+//!
 //! [`DeviceGraph::run`] is the closure of the one operation that stands for them. So the rest of
 //! the engine knows nothing of this: to it there is one operation, with one ticket and a stream
 //! like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread that has
@@ -22,8 +27,8 @@ use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph, RawStream};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::loss::{insist, AGAIN};
 use crate::engine::replay::program::ReplayedCall;
-use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Source};
 use crate::operation::closure::{catch, DropGuarded};
 use crate::operation::context::RunContext;
@@ -60,11 +65,15 @@ pub struct DeviceGraph {
     /// How often parameters of the graph were replaced.
     changes: Arc<AtomicU64>,
     captured: Option<Launchable>,
+    /// The stream of the last launch of a graph that was given back, if none has come behind it.
+    before: Option<RawStream>,
 }
 
 /// What was captured.
 struct Launchable {
     graph: RawGraph,
+    /// The stream of its last launch, if it was launched.
+    on: Option<RawStream>,
     /// What [`DeviceGraph::changes`] was then.
     changes: u64,
     /// The arrays that it uses.
@@ -99,7 +108,7 @@ impl DeviceGraph {
         changes: Arc<AtomicU64>,
     ) -> DeviceGraph {
         let (core, gpu, mark) = (Arc::clone(core), Arc::clone(gpu), Arc::default());
-        DeviceGraph { core, gpu, class, mark, captives, changes, captured: None }
+        DeviceGraph { core, gpu, class, mark, captives, changes, captured: None, before: None }
     }
 
     /// Launches the graph on the operation's stream. Captures it first, if that is the first time,
@@ -113,15 +122,21 @@ impl DeviceGraph {
         let changes = self.changes.load(Relaxed);
         let mut captured = match self.captured.take() {
             Some(captured) if captured.changes == changes && self.has_handles_of(&captured) => captured,
-            old => {
-                let old = old.map(|captured| captured.graph);
-                let made = self.capture(graphs, run, changes, old);
-                let is_replaced = made.as_ref().is_ok_and(|made| Some(made.graph) == old);
-                old.filter(|_| !is_replaced).into_iter().for_each(|old| self.forget(old));
-                made?
+            None => self.capture(graphs, run, changes, None)?,
+            Some(Launchable { graph: old, on, .. }) => {
+                let made = self.capture(graphs, run, changes, Some(old));
+                match made {
+                    // The driver has changed the graph in its place.
+                    Ok(made) if made.graph == old => Launchable { on, ..made },
+                    made => {
+                        self.before = on.or(self.before);
+                        self.forget(old);
+                        made?
+                    }
+                }
             }
         };
-        let launched = self.launch(graphs, &mut captured, (stream, run.name()));
+        let launched = self.launch(graphs, &mut captured, stream);
         self.captured = Some(captured);
         launched
     }
@@ -133,26 +148,26 @@ impl DeviceGraph {
         captured.handles.is_none_or(|dropped| dropped == self.gpu.handles_dropped.load(Relaxed))
     }
 
-    /// Launches what was captured. Borrows until the device is done what it uses; where the
-    /// operation has tickets, which it has left before, these keep other borrows away from then on.
+    /// Launches what was captured. Borrows what it uses, as the closures did; the tickets that the
+    /// operation has left before, or its own borrow, keep other borrows away from then on.
     fn launch(
-        &self,
+        &mut self,
         graphs: &dyn DeviceGraphs,
         captured: &mut Launchable,
-        (stream, name): (RawStream, &str),
+        stream: RawStream,
     ) -> Result<(), Source> {
-        let finishes = self.core.settings.kind == Kind::Naive;
         let taken = captured.borrows.take()?;
-        // SAFETY: all are this device's, which is current on this thread. The tickets of the
-        // operation order what it uses; the naive engine has none, and finishes under the borrows.
+        let before = self.before.filter(|before| *before != stream);
+        // SAFETY: all are this device's, which is current on this thread, and its streams live as
+        // long as it. The tickets or the borrow of the operation order what it uses.
         let launched = unsafe {
-            graphs.launch(captured.graph, stream).and_then(|()| match finishes {
-                true => self.gpu.finish(stream),
-                false => Ok(()),
-            })
+            let behind = before.map_or(Ok(()), |before| insist(AGAIN, || self.gpu.have_follow(stream, before)));
+            behind.and_then(|()| graphs.launch(captured.graph, stream))
         };
         drop(taken);
-        launched.map_err(|refusal| self.refused(&refusal, finishes.then_some(name)))
+        launched.map_err(|refusal| self.refused(&refusal))?;
+        (captured.on, self.before) = (Some(stream), None);
+        Ok(())
     }
 
     /// Captures what the closures put on a stream of their own: marks of other threads never come
@@ -168,12 +183,12 @@ impl DeviceGraph {
         self.core.drop_left_handles(&gpu);
         let dropped = gpu.handles_dropped.load(Relaxed);
         let capture = InCapture { graph: &mark, borrows: RefCell::default(), has_handles: Cell::new(false) };
-        let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal, None))?;
+        let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal))?;
         // SAFETY: the stream was made just now, for the device that is current on this thread. It
         // is given back when its capture has ended, or has not begun.
         let graph = unsafe {
             let graph = match graphs.begin(stream) {
-                Err(refusal) => Err(self.refused(&refusal, None)),
+                Err(refusal) => Err(self.refused(&refusal)),
                 Ok(()) => {
                     let (backend, capture) = (&*gpu.backend, Some(&capture));
                     let here = Here { backend, device: gpu.number, stream: Some(stream), capture };
@@ -183,7 +198,7 @@ impl DeviceGraph {
                         None => graphs.end(stream),
                     };
                     match (called, ended) {
-                        (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal, None)),
+                        (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
                         (Err(fault), ended) => {
                             ended.into_iter().for_each(|graph| graphs.drop_graph(graph));
                             Err(fault)
@@ -199,7 +214,7 @@ impl DeviceGraph {
         let handles = capture.has_handles.get().then_some(dropped);
         let mut borrows = capture.borrows.into_inner();
         borrows.settle();
-        Ok(Launchable { graph, changes, borrows, handles })
+        Ok(Launchable { graph, on: None, changes, borrows, handles })
     }
 
     /// Calls the closures in their order, up to one that fails.
@@ -214,11 +229,11 @@ impl DeviceGraph {
         Ok(())
     }
 
-    /// The error of a call that the driver has refused, while the operation `waits` for its stream.
-    fn refused(&self, refusal: &DriverError, waits: Option<&str>) -> Source {
+    /// The error of a call that the driver has refused.
+    fn refused(&self, refusal: &DriverError) -> Source {
         let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
         if refusal.is_lost() {
-            self.core.lose_while(&self.gpu, refusal, waits);
+            self.core.lose(&self.gpu, refusal);
         }
         let name = self.gpu.backend.name();
         Error::with_source(kind, format!("{name} refused a graph: {refusal}"), refusal.clone()).into()
