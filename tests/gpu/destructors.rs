@@ -1,15 +1,15 @@
 //! Destructors of the program's on the watcher of a device, if that is the last to let go of a
-//! graph.
+//! graph, or of a closure of a pipeline.
 #![cfg(target_os = "linux")]
 
 use crate::common::cores::stay_on_this_core;
-use crate::common::{child, nothing, run_child_well};
+use crate::common::{child, eventually, nothing, run_child_well};
 use crate::hooked::Hooked;
-use crate::model::{entered, stray, Model};
+use crate::model::{entered, stray, Model, Release};
 use crate::over;
 use seriatim::{Completion, Context, IdlePolicy, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const GPU: Context = Context::gpu(0);
@@ -75,5 +75,50 @@ pub fn watcher_comes_last() {
     }
     drop(engine);
     println!("the watcher was the last {} times", strayed.load(SeqCst));
+    assert_eq!(wrong.load(SeqCst), 0, "the driver was asked with another device current");
+}
+
+/// Each closure of a pipeline is dropped by the watcher, for sure: the pipeline is gone, the call
+/// has returned, and the operation ends at a mark of its stream. Whatever its destructor does, the
+/// watcher has its own device current for what comes next, be it another destructor.
+#[test]
+fn destructors_of_a_pipeline_find_the_watchers_device_and_so_does_what_it_asks() {
+    const PIPELINES: usize = 3;
+    struct Strays(Arc<Mutex<Vec<(bool, Option<usize>)>>>);
+    impl Drop for Strays {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push((is_watcher(), entered()));
+            stray(Some(1));
+        }
+    }
+    let model = Model::new(2, 1, 4);
+    let hooked = Hooked::new(&model);
+    let engine = over(&model).gpus(Arc::clone(&hooked) as _).gpu_workers(1).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    let (dropped, wrong) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&wrong);
+    hooked.hook(move |_| _ = count.fetch_add(usize::from(is_watcher() && entered() != Some(0)), SeqCst));
+    let x = engine.new_variable();
+    model.hold(0, true);
+    for _ in 0..PIPELINES {
+        let (strays, y) = (Strays(Arc::clone(&dropped)), engine.new_variable());
+        let start = move |run: &RunContext<'_>, completion: Completion| {
+            let _ = &strays;
+            // SAFETY: the stream is the operation's.
+            unsafe { completion.complete_after(run.stream().unwrap()) }
+        };
+        let (mut steps, ()) =
+            engine.capture_pipeline(|c| c.op("ends").context(GPU).write(y).push_async(start)).unwrap();
+        steps.replay().unwrap();
+    }
+    // The one worker comes to it when it has left the others.
+    engine.op("behind").context(GPU).write(x).push(nothing).unwrap();
+    eventually("it is queued", || engine.version(x).unwrap() == 1);
+    assert_eq!(dropped.lock().unwrap().len(), 0);
+    model.hold(0, false);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    engine.op("more").context(GPU).write(x).push(nothing).unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(*dropped.lock().unwrap(), [(true, Some(0)); PIPELINES]);
     assert_eq!(wrong.load(SeqCst), 0, "the driver was asked with another device current");
 }
