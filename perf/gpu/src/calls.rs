@@ -12,12 +12,20 @@ use std::time::{Duration, Instant};
 
 /// What is compared: what a driver makes, gives back or queues. Each may take a lock of its.
 const COMPARED: [&str; 4] = ["cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuEventDestroy_v2"];
-/// What the closures themselves queue, and questions that the driver answers from what it keeps of
-/// the thread, the stream or the event. How many of these there are depends on time, or on how a
-/// runtime is made.
+/// What the engine asks behind each closure, and the driver answers from what it keeps of the
+/// thread. It counts as one of our calls, and not as one of the rival's: how often that asks
+/// depends on how CUDA's runtime is made, and over the stand-in the runtime is ours.
+const QUESTION: &str = "cuCtxGetCurrent";
+/// How much more of ours the comparison counts than there were. How often streams wait depends on
+/// which worker is free, so the sum differs from run to run: by less than a tenth (`README.md` has
+/// the extremes). With that no program passes which would not in another run.
+const MARGIN: f64 = 0.1;
+/// What the closures themselves queue, and other questions that the driver answers from what it
+/// keeps of the thread, the stream or the event. How many of these there are depends on time, or on
+/// how a runtime is made.
 const OTHERS: [&str; 6] = [
     "cuLaunchKernel",
-    "cuCtxGetCurrent",
+    QUESTION,
     "cuCtxSetCurrent",
     "cuEventQuery",
     "cuStreamQuery",
@@ -175,16 +183,29 @@ fn theirs(rival: &mut Rival, program: &str, count: usize) -> Result<Calls, Strin
 }
 
 fn compared(calls: &Calls) -> f64 {
-    COMPARED.iter().filter_map(|name| calls.get(*name)).sum()
+    COMPARED.iter().map(|name| of(calls, name)).sum()
+}
+
+fn of(calls: &Calls, name: &str) -> f64 {
+    calls.get(name).copied().unwrap_or(0.0)
+}
+
+/// Whether ours needs more calls than the rival's, or may in another run.
+fn needs_more(own: &Calls, other: &Calls) -> bool {
+    (compared(own) + of(own, QUESTION)) * (1.0 + MARGIN) > compared(other)
 }
 
 fn line(whose: &str, calls: &Calls) -> String {
-    let [waits, marks, made, given] = COMPARED.map(|name| calls.get(name).copied().unwrap_or(0.0));
-    let sum = compared(calls);
-    format!("  {whose:<6} {waits:>7.2} waits {marks:>7.2} marks {made:>7.2} made {given:>7.2} given back {sum:>8.2}")
+    let [waits, marks, made, given] = COMPARED.map(|name| of(calls, name));
+    let (sum, asked) = (compared(calls), of(calls, QUESTION));
+    format!(
+        "  {whose:<6} {waits:>7.2} waits {marks:>7.2} marks {made:>7.2} made {given:>7.2} given back {sum:>8.2}, and \
+         {asked:>7.2} questions"
+    )
 }
 
-/// Counts each program, beside the rival if there is one: then none of ours may need more calls.
+/// Counts each program, beside the rival if there is one: then none of ours may need more calls,
+/// with our questions and [`MARGIN`] counted on our side.
 ///
 /// # Errors
 /// Which needs more, or cannot be run.
@@ -197,13 +218,34 @@ pub fn calls(mut rival: Option<Rival>) -> Result<String, String> {
         let Some(rival) = &mut rival else { continue };
         let other = theirs(rival, program, count)?;
         println!("{}", line("rival", &other));
-        if compared(&own) > compared(&other) {
+        if needs_more(&own, &other) {
             more.push(program);
         }
     }
     match (more.is_empty(), rival) {
         (false, _) => Err(format!("more calls than the rival's: {}", more.join(", "))),
-        (true, Some(_)) => Ok("no call more than the rival's in any program".to_owned()),
+        (true, Some(_)) => Ok(format!(
+            "no call more than the rival's in any program, also with our questions and {:.0} % more",
+            100.0 * MARGIN
+        )),
         (true, None) => Ok("counted without a rival: SERIATIM_CUDASTF names one".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(counts: &[(&str, f64)]) -> Calls {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn our_questions_and_a_margin_count_on_our_side() {
+        let rival = calls(&[("cuEventRecord", 1.0), ("cuEventCreate", 1.0), (QUESTION, 9.0)]);
+        let own = |waits, questions| calls(&[("cuStreamWaitEvent", waits), (QUESTION, questions)]);
+        for (waits, questions, more) in [(0.8, 1.0, false), (0.85, 1.0, true), (1.9, 0.0, true), (1.8, 0.0, false)] {
+            assert_eq!(needs_more(&own(waits, questions), &rival), more, "{waits} waits, {questions} questions");
+        }
     }
 }
