@@ -3,7 +3,9 @@
 //! A worker enters its device once, before its first operation. The program's code that it runs may
 //! make another one current, as a library does that loads itself, and not put it back. Every call
 //! of the driver by the engine rests on the right one, and so do the closures that come next.
-//! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`).
+//! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`). No
+//! closure of the program can be spared that: what it calls may use any library, in safe code, and
+//! only the driver knows what is current.
 //! Destructors of closures that were not called, and those of a graph or a pipeline, are rare: they
 //! set a flag by [`mistrust`] (`call.rs`, `replay/node_block.rs`, `replay/pipelined.rs`). A worker
 //! looks before its next operation (`queue.rs`); the watcher, which may drop a graph or a
