@@ -1,15 +1,16 @@
 //! An array of a random program, on a device or pinned: how kernels and the processor use it, so
 //! that the stand-in judges every access.
 
-use crate::client::{host_memory, memory, queue};
+use crate::client::{host_memory, memory, queue, queue_again};
 use crate::programs::LIMIT;
 use seriatim::gpu::{DeviceData, DeviceHandle, PinnedData};
-use seriatim::{Context, Engine, Error, RunContext, Variable};
+use seriatim::{Capture, Context, Engine, Error, RunContext, Variable};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// All arrays are of one size class, so that memory goes from array to array.
 const LENGTH: usize = 40;
 const BYTES: usize = LENGTH * 8;
+const ILLEGAL_ADDRESS: i32 = 700;
 
 #[derive(Clone)]
 pub struct Array {
@@ -94,6 +95,16 @@ impl Array {
         }
     }
 
+    /// Records a copy, of which one end is on a device.
+    pub fn record_copy_to(&self, to: &Array, capture: &mut Capture) -> Result<(), Error> {
+        match (&self.memory, &to.memory) {
+            (Memory::Device(from), Memory::Device(to)) => capture.copy(from, to),
+            (Memory::Device(from), Memory::Pinned(to)) => capture.copy(from, to),
+            (Memory::Pinned(from), Memory::Device(to)) => capture.copy(from, to),
+            (Memory::Pinned(from), Memory::Pinned(to)) => capture.copy(from, to),
+        }
+    }
+
     /// A pinned copy, once it is there.
     pub fn back(&self, engine: &Engine, devices: &[DeviceHandle]) -> Result<Array, Error> {
         let back = Array::of(&devices[self.context.id() as usize], false, 0)?;
@@ -151,14 +162,26 @@ impl Array {
         let at = self.address(run, false)?;
         queued(run, move || Value::at(memory(at, BYTES, false, id)).map(|_| ()))
     }
+
+    /// As [`Array::look`], for what is captured, and launched again and again.
+    pub fn look_again(&self, run: &RunContext<'_>, id: u64) -> Result<(), String> {
+        let (at, stream) = (self.address(run, false)?, run.stream().ok_or(NO_STREAM)?);
+        let look = move || Value::at(memory(at, BYTES, false, id)).map_or(ILLEGAL_ADDRESS, |_| 0);
+        accepted(queue_again(stream.raw(), look))
+    }
+}
+
+const NO_STREAM: &str = "an operation of a device has no stream";
+
+fn accepted(code: i32) -> Result<(), String> {
+    match code {
+        0 => Ok(()),
+        code => Err(format!("the driver refuses work: {code}")),
+    }
 }
 
 /// Queues a kernel on the operation's stream; one that may not use its memory loses the device.
 fn queued(run: &RunContext<'_>, body: impl FnOnce() -> Option<()> + Send + 'static) -> Result<(), String> {
-    const ILLEGAL_ADDRESS: i32 = 700;
-    let stream = run.stream().ok_or("an operation of a device has no stream")?;
-    match queue(stream.raw(), move || body().map_or(ILLEGAL_ADDRESS, |()| 0)) {
-        0 => Ok(()),
-        code => Err(format!("the driver refuses work: {code}")),
-    }
+    let stream = run.stream().ok_or(NO_STREAM)?;
+    accepted(queue(stream.raw(), move || body().map_or(ILLEGAL_ADDRESS, |()| 0)))
 }

@@ -1,10 +1,13 @@
 //! Random programs over arrays that come and go, of one pusher and of several: `Engine::copy` to,
-//! from and between devices, kernels, operations of the processor on pinned arrays, failures,
-//! priorities, waits in the middle, and borrows outside. What each pusher has is compared with a
-//! sequential run, and the stand-in judges every access to the memory, which goes from array to
-//! array and from pusher to pusher.
+//! from and between devices, kernels, operations of the processor on pinned arrays, some of both
+//! asynchronous, replays of graphs (`array_graphs.rs`), failures, priorities, waits in the middle,
+//! and borrows outside. What each pusher has is compared with a sequential run, and the stand-in
+//! judges every access to the memory, which goes from array to array and from pusher to pusher.
 //!
 //! `seeds.rs` says how to choose seeds and how many.
+
+#[path = "array_graphs.rs"]
+mod array_graphs;
 
 use crate::array::{Array, Value};
 use crate::client::{Count, Standin};
@@ -119,7 +122,7 @@ impl Pusher {
         };
         let context = if on_device { gpu } else { Context::cpu(self.random.below(3) as u32) };
         let priority = if self.random.chance(12) { self.random.between(1, 3) as i32 } else { 0 };
-        let is_async = !on_device && self.random.chance(12);
+        let is_async = self.random.chance(12) && !(on_device && fails);
         let of = |cell: &usize| self.arrays[*cell].variable();
         let operation = self.engine.op("drawn").reads(reads.iter().map(of)).writes([of(&target)]);
         let operation = operation.context(context).property(property).priority(priority);
@@ -139,9 +142,11 @@ impl Pusher {
         };
         match is_async {
             false => operation.push(body),
-            true => operation.push_async(move |run, completion: Completion| match body(run) {
-                Ok(()) => completion.complete(),
-                Err(said) => completion.fail(said),
+            true => operation.push_async(move |run, completion: Completion| match (body(run), run.stream()) {
+                // SAFETY: the stream is the operation's.
+                (Ok(()), Some(stream)) => unsafe { completion.complete_after(stream) },
+                (Ok(()), None) => completion.complete(),
+                (Err(said), _) => completion.fail(said),
             }),
         }
         .map_err(refused)
@@ -205,6 +210,7 @@ impl Pusher {
                 self.arrays[cell] = new;
                 Ok(())
             }
+            18..20 if self.oracle.failed.is_none() => self.replay(),
             15..20 => self.add(),
             20..60 => self.copy(),
             _ => self.operate(),

@@ -57,6 +57,13 @@ struct Naive {
     hooked: Arc<Hooked>,
 }
 
+impl Drop for Naive {
+    fn drop(&mut self) {
+        // What the hook has keeps the engine.
+        self.hooked.hook(|_| ());
+    }
+}
+
 impl Naive {
     fn new() -> Naive {
         let model = Model::new(1, 1, 4);

@@ -167,7 +167,11 @@ fn a_graph_that_replaces_another_is_launched_behind_it() {
             eventually("it is queued", || engine.version(y).unwrap() == 1);
         }
     }
-    assert_eq!((model.world().launches, model.world().graphs.len()), (5, 6));
+    let (launches, captured) = {
+        let world = model.world();
+        (world.launches, world.graphs.len())
+    };
+    assert_eq!((launches, captured), (5, 6));
     model.run_in_step();
     let error = engine.wait_for_all_timeout(LIMIT).unwrap_err();
     assert_says(&error, ErrorKind::DeviceUnavailable, &["'reads'", "no wait today"]);
