@@ -25,7 +25,8 @@ impl Part {
                 let (from, to) = (arrays[from].clone(), arrays[to].clone());
                 let operation = c.op("part").context(to.context()).reads([from.variable()]).writes([to.variable()]);
                 operation.push(move |run: &RunContext<'_>| {
-                    let change = move |from: Option<u64>, to: &Value| to.set(mixed(id, from.into_iter().chain([to.get()])));
+                    let change =
+                        move |from: Option<u64>, to: &Value| to.set(mixed(id, from.into_iter().chain([to.get()])));
                     to.kernel(run, id, Some(&from), change)
                 })
             }
