@@ -84,7 +84,9 @@ pub fn watcher_comes_last() {
 #[test]
 fn destructors_of_a_pipeline_find_the_watchers_device_and_so_does_what_it_asks() {
     const PIPELINES: usize = 3;
-    struct Strays(Arc<Mutex<Vec<(bool, Option<usize>)>>>);
+    /// Whether it is the watcher that drops it, and which device is current there.
+    type Found = (bool, Option<usize>);
+    struct Strays(Arc<Mutex<Vec<Found>>>);
     impl Drop for Strays {
         fn drop(&mut self) {
             self.0.lock().unwrap().push((is_watcher(), entered()));
