@@ -17,8 +17,8 @@ const COMPARED: [&str; 4] = ["cuStreamWaitEvent", "cuEventRecord", "cuEventCreat
 /// depends on how CUDA's runtime is made, and over the stand-in the runtime is ours.
 const QUESTION: &str = "cuCtxGetCurrent";
 /// How much more of ours the comparison counts than there were. How often streams wait depends on
-/// which worker is free, so the sum differs from run to run: by less than a tenth (`README.md` has
-/// the extremes). With that no program passes which would not in another run.
+/// which worker is free, so the sum differs from run to run: by less than a tenth, the questions
+/// included (`README.md` has the extremes). So no program passes which would not in another run.
 const MARGIN: f64 = 0.1;
 /// What the closures themselves queue, and other questions that the driver answers from what it
 /// keeps of the thread, the stream or the event. How many of these there are depends on time, or on
