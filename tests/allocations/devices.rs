@@ -3,7 +3,7 @@
 use crate::counting::*;
 use crate::{body, tell, wait_until, CHUNK, ENDED};
 use seriatim::gpu::{DeviceData, Immediate, PinnedData};
-use seriatim::{Context, Engine, Property};
+use seriatim::{Completion, Context, Engine, Kind, Property, RunContext};
 use std::sync::atomic::Ordering::*;
 
 const READS: usize = 1_000_000;
@@ -13,11 +13,15 @@ const PROPERTIES: [Property; 4] =
 /// What the queues of the workers may grow by meanwhile.
 const SLACK: isize = 256 << 10;
 
-/// Kernels in a chain and side by side, and copies there, over and back: no allocation, and the
-/// driver is not asked for memory.
+/// Kernels in a chain and side by side, operations that end behind a stream, and copies there, over
+/// and back: no allocation, and the driver is not asked for memory.
 pub fn kernels_and_copies_cost_nothing(faults: &mut Vec<String>) {
+    [Kind::PerDevice, Kind::Naive].into_iter().for_each(|kind| they_cost_nothing_on(kind, faults));
+}
+
+fn they_cost_nothing_on(kind: Kind, faults: &mut Vec<String>) {
     const OPERATIONS: usize = 20 * CHUNK;
-    let engine = Engine::builder().cpu_workers(1).pin(false).gpus(Immediate::new(1)).build().unwrap();
+    let engine = Engine::builder().kind(kind).cpu_workers(1).pin(false).gpus(Immediate::new(1)).build().unwrap();
     let gpu = engine.device(Context::gpu(0)).unwrap();
     let host = PinnedData::from_slice(&gpu, &[1_u64; 64]).unwrap();
     let [x, y] = [(); 2].map(|()| DeviceData::<u64>::zeros(&gpu, 64).unwrap());
@@ -32,13 +36,22 @@ pub fn kernels_and_copies_cost_nothing(faults: &mut Vec<String>) {
         let kernel = engine.op("kernel").context(Context::gpu(0)).write(variable);
         kernel.push(|_| body()).unwrap();
     };
+    let ends = |variable| {
+        let start = |run: &RunContext<'_>, completion: Completion| {
+            body();
+            // SAFETY: the stream is the operation's.
+            unsafe { completion.complete_after(run.stream().expect("it is on a device")) };
+        };
+        engine.op("library").context(Context::gpu(0)).write(variable).push_async(start).unwrap();
+    };
     let mut check = |what: &str, each: &dyn Fn(usize)| {
         in_chunks(each);
         let costs = least_cost(Costs::no_allocation, || in_chunks(each));
-        tell("device", what, costs, OPERATIONS, costs.no_allocation(), faults);
+        tell(&format!("device, {kind}"), what, costs, OPERATIONS, costs.no_allocation(), faults);
     };
     check("kernels in a chain", &|_| kernel(variables[0]));
     check("kernels side by side", &|number| kernel(variables[number % 16]));
+    check("operations that end behind a stream", &|number| ends(variables[number % 16]));
     check("copies there", &|_| engine.copy(&host, &x).unwrap());
     check("copies over", &|_| engine.copy(&x, &y).unwrap());
     check("copies back", &|_| engine.copy(&y, &host).unwrap());
