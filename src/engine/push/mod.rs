@@ -127,12 +127,13 @@ pub fn push_erased(
     let (body, size) = (closure.body, closure.size());
     // Its pusher has to look whether it is ready.
     let may_start_here = matches!(body.run, Run::Async(_)) && request.flags == 0 && core.learned.has(request.property);
-    let is_logged = !may_start_here && closure.offer(|from| {
-        // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
-        // logged. `logged::push` gives the storage of such a closure.
-        let store = |to: *mut u8| unsafe { to.copy_from_nonoverlapping(from, size) };
-        logged::push(core, request, &claims, body, size, store)
-    });
+    let is_logged = !may_start_here
+        && closure.offer(|from| {
+            // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
+            // logged. `logged::push` gives the storage of such a closure.
+            let store = |to: *mut u8| unsafe { to.copy_from_nonoverlapping(from, size) };
+            logged::push(core, request, &claims, body, size, store)
+        });
     if is_logged {
         return Ok(());
     }
