@@ -149,7 +149,8 @@ enum SeriatimProperty
     // Runs even when what it uses is marked by a failure.
     SERIATIM_PROPERTY_NO_SKIP = 7,
     // Computes for well under a microsecond, and waits for nothing that its pushing thread does
-    // later: its push may run it.
+    // later: its push may run it. Of an asynchronous operation this is meant of its function,
+    // which its push may call; its completion may be used at any time.
     SERIATIM_PROPERTY_SHORT = 8,
     // Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
     // worker.
@@ -285,9 +286,10 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 //   `on` (default) or `off`. A thread that holds a lock which operations take must not wait then.
 // - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside
 //   their push if nothing holds them up. Default 0, for none; 300 is a good start for functions
-//   that do almost nothing. What is learned is kept for each function. Do not set it if a function
-//   may wait for something that a pushing thread does after the push: it would wait for ever. No
-//   effect with a bound.
+//   that do almost nothing. What is learned is kept for each function. Of an asynchronous
+//   operation the time counts until its function returns, and not until its completion is used. Do
+//   not set it if a function may wait for something that a pushing thread does after the push: it
+//   would wait for ever. No effect with a bound.
 // - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 // - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
 //   default 100. If they take longer, the engine is of no use in the child, and says so.
@@ -585,9 +587,10 @@ SeriatimStatus seriatim_engine_prepare(const struct SeriatimEngine *engine);
 
 // Says how long calls of a function take, in nanoseconds, so that the first of them is placed as
 // later ones are: see `INLINE_BELOW` and `SERIATIM_PROPERTY_SHORT`, without which this has no
-// effect. Operators of the function are meant as well. It counts like 32 measurements, or like 8
-// if it is above the limit: calls are measured later as ever, so a word that is wrong by a factor
-// of two is corrected within 72 measurements. One call in 14 is measured, or each if something is
+// effect. Operators of the function are meant as well. Cast an asynchronous function to
+// `SeriatimFunction`: it is not called. What is said counts like 32 measurements, or like 8 if it
+// is above the limit: calls are measured later as ever, so a word that is wrong by a factor of two
+// is corrected within 72 measurements. One call in 14 is measured, or each if something is
 // unusual.
 //
 // # Errors
