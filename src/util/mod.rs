@@ -2,7 +2,10 @@
 
 pub mod array_vec;
 pub mod bucket_array;
+pub mod payload;
+pub mod poll_state;
 #[cfg(test)]
 pub mod random;
 pub mod spin;
+pub mod waker_cell;
 pub mod work_counter;
