@@ -1,9 +1,8 @@
 //! `Error`, the one error type of the crate, and `Failure`, an operation's error that marks
 //! variables.
 //!
-//! An `Error` is what users see. A [`Fault`] becomes one when the name of its operation is known:
-//! `src/operation/closure.rs` and `src/operation/completion.rs` make faults, and
-//! `src/engine/execute.rs` turns them into errors.
+//! An `Error` is what users see. A [`Fault`] (`error/fault.rs`) becomes one when the name of its
+//! operation is known.
 //!
 //! A [`Failure`] goes from variable to variable by their marks (`src/variable/slot.rs`), and is
 //! kept for `wait_for_all` in `src/engine/failures.rs`. Those for which that list has no more room
@@ -14,8 +13,11 @@
 
 #![forbid(unsafe_code)]
 
+mod fault;
+
 use crate::sync::{AtomicU64, Ordering};
-use std::any::Any;
+use crate::util::payload::drop_payload;
+pub use fault::{Fault, HearsFailure};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -160,14 +162,14 @@ impl Error {
 
     /// Makes the error of the operation that is called `operation`.
     pub(crate) fn of_operation(operation: &'static str, fault: Fault) -> Error {
-        let mut inner = fault.0;
+        let mut inner = fault.into_details();
         inner.operation = Some(operation);
-        Error(Arc::from(inner))
+        Error(Arc::new(inner))
     }
 
     /// Makes the error of a call that is no operation's.
     pub(crate) fn of_call(fault: Fault) -> Error {
-        Error(Arc::from(fault.0))
+        Error(Arc::new(fault.into_details()))
     }
 
     /// The same error, which also tells of `more` failures that were only counted.
@@ -227,49 +229,6 @@ impl std::error::Error for Error {
             Some(error) => error.source(),
             None => self.0.source.as_deref().map(|source| source as _),
         }
-    }
-}
-
-/// Why an operation failed, before its name is known. It is one word, so that `Result<(), Fault>`
-/// is one word too and is returned in a register.
-pub struct Fault(Box<ErrorDetails>);
-
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fault({:?}: {})", self.0.kind, self.0.message)
-    }
-}
-
-impl Fault {
-    pub fn new(kind: ErrorKind, message: String, source: Option<Source>) -> Fault {
-        Fault(Box::new(ErrorDetails { kind, operation: None, message, source, with_more: None }))
-    }
-
-    /// Makes the fault of an operation that returned an error. Calls the error's `Display`, which
-    /// may unwind.
-    pub fn failed(source: Source) -> Fault {
-        let kind = source.downcast_ref().map_or(ErrorKind::OperationFailed, Error::kind);
-        Fault::new(kind, source.to_string(), Some(source))
-    }
-
-    /// Makes the fault of an operation that unwound with `payload`.
-    pub fn panicked(payload: Box<dyn Any + Send>) -> Fault {
-        let message = if let Some(text) = payload.downcast_ref::<&str>() {
-            (*text).to_owned()
-        } else if let Some(text) = payload.downcast_ref::<String>() {
-            text.clone()
-        } else {
-            "(the panic carried no message)".to_owned()
-        };
-        drop_payload(payload);
-        Fault::new(ErrorKind::OperationPanicked, message, None)
-    }
-}
-
-/// Drops what a panic carried. If its destructor panics, that must not end the worker.
-fn drop_payload(payload: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::engine::nesting::{enter, inside, leave, pay};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::state::StateSnapshot;
-use crate::error::{Error, Failure, Fault, Stamp};
+use crate::error::{Failure, Fault, Stamp};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Due, Finish};
@@ -88,7 +88,7 @@ impl Core {
                 }
                 // The closure's destructor is user code as well.
                 enter(local);
-                (body.discard)(storage);
+                (body.discard)(storage, inherited.as_ref());
                 leave(local);
                 self.end(local, block, Ok(()), inherited, cancelled, worker);
                 pay(local);
@@ -297,12 +297,11 @@ impl Core {
     /// `replay/program.rs` and `replay/node_call.rs`.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
-        let error = Error::of_operation(name, fault);
         // Before the operation is complete, so that a thread that runs an operation behind it sees
         // the flag.
         self.state.fail();
         // It may drop other errors.
-        inside(self.local(), || self.failures.record(error, sequence))
+        inside(self.local(), || self.failures.record_fault(fault, name, sequence))
     }
 
     /// Notes that a profiled operation starts now, on this thread.

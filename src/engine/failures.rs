@@ -1,14 +1,14 @@
 //! The failures of an engine that no wait has taken yet: a lock-free stack, emptied as a whole.
 //!
 //! Used by `execute.rs` (`Core::record`), `gpu/loss.rs` and `gpu/turn.rs`, which add failures, on
-//! any thread. Used by `wait/for_all.rs` and, at the engine's end, by `lifecycle.rs`, which take
-//! them. `core.rs` has the list. A failure that was taken through its variable stays in the list
-//! until it is pruned. Which operations inherit a failure is decided elsewhere: `complete.rs` marks
-//! variables, and `execute.rs` skips operations. `fork.rs` holds the lock of `aside` around a fork.
-//! A failure itself is shared with the marks of variables (`variable/slot.rs`), where
-//! `wait/for_var.rs` takes it.
+//! any thread. Used by `wait/for_all.rs`, `future/all.rs` and, at the engine's end, by
+//! `lifecycle.rs`, which take them. `core.rs` has the list. A failure that was taken through its
+//! variable stays in the list until it is pruned. Which operations inherit a failure is decided
+//! elsewhere: `complete.rs` marks variables, and `execute.rs` skips operations. `fork.rs` holds the
+//! lock of `aside` around a fork. A failure itself is shared with the marks of variables
+//! (`variable/slot.rs`), where `wait/for_var.rs` takes it.
 
-use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
+use crate::error::{Beyond, Error, ErrorKind, Failure, Fault, Stamp};
 use crate::sync::lock::Lock;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use crate::util::work_counter;
@@ -64,9 +64,20 @@ impl Failures {
         }
     }
 
+    /// Makes the failure of the operation of this name, and keeps it if there is room. Tells who
+    /// listens for it.
+    pub fn record_fault(&self, mut fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
+        let listener = fault.take_listener();
+        let failure = self.record(Error::of_operation(name, fault), sequence);
+        if let Some(listener) = listener {
+            listener.hear(&failure);
+        }
+        failure
+    }
+
     /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once.
     /// Looks at no more than [`SLICE`] other records, and waits for no thread.
-    pub fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
+    fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
         if self.count.load(Relaxed) >= MOST_KEPT {
             self.prune();
         }
@@ -216,7 +227,6 @@ impl Drop for Aside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Fault;
 
     fn fail(failures: &Failures, n: u64) -> Arc<Failure> {
         failures.record(Error::of_operation("op", Fault::failed(n.to_string().into())), n)

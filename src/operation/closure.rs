@@ -6,9 +6,10 @@
 //! A closure is run or dropped once, and no other thread touches it. One that runs inside its push
 //! is not stored (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
 //! (`src/api/operator.rs`, `src/engine/replay/program.rs`). The functions of asynchronous ones are
-//! in `async_closure.rs`.
+//! in `async_closure.rs`. Those with a result have a vtable of their own
+//! (`src/engine/future/computed.rs`).
 
-use crate::error::{Fault, Source};
+use crate::error::{Failure, Fault, Source};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
@@ -19,6 +20,7 @@ use std::marker::PhantomData;
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 
 /// What a closure may return: nothing, or a `Result` with any error that threads can share, a text
 /// included. Also nothing at all: a closure that only panics is accepted in every edition. Types of
@@ -103,8 +105,9 @@ impl IntoOutcome for <fn() -> ! as Returns>::Value {
 /// exactly one of them is called, once.
 pub struct Vtable {
     pub run: Run,
-    /// Drops the closure without running it. Panics of its destructor are swallowed.
-    pub discard: unsafe fn(*mut u8),
+    /// Drops the closure without running it: because of this failure, if there is one. Panics of
+    /// its destructor are swallowed.
+    pub discard: Discard,
     /// Which other closures are taken to run equally long.
     pub cost: Cost,
 }
@@ -154,6 +157,9 @@ pub fn type_key<F: 'static>() -> u64 {
 /// unwinds; does not unwind itself.
 pub type CallStored = unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>;
 
+/// Drops a closure in its storage.
+pub type Discard = unsafe fn(*mut u8, Option<&Arc<Failure>>);
+
 /// How to run a stored closure. No form unwinds.
 #[derive(Clone, Copy)]
 pub enum Run {
@@ -177,7 +183,7 @@ pub const fn is_inline<F>() -> bool {
 /// # Safety
 /// `storage` holds an `F`, or a box of it if [`is_inline`] says so; it is empty afterwards.
 #[inline]
-pub(super) unsafe fn take<F>(storage: *mut u8) -> F {
+pub unsafe fn take<F>(storage: *mut u8) -> F {
     // SAFETY: by the contract.
     unsafe {
         if const { is_inline::<F>() } {
@@ -209,7 +215,7 @@ unsafe fn mark_lines<F>(storage: *mut u8) {
     }
 }
 
-pub(super) unsafe fn discard<F>(storage: *mut u8) {
+pub(super) unsafe fn discard<F>(storage: *mut u8, _: Option<&Arc<Failure>>) {
     // SAFETY: the vtable belongs to the type that was stored.
     drop_quietly(unsafe { take::<F>(storage) });
 }

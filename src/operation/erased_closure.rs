@@ -91,7 +91,7 @@ impl Drop for ErasedClosure<'_> {
     fn drop(&mut self) {
         if !self.storage.is_null() {
             // SAFETY: the closure was not moved, and nothing uses it after this.
-            unsafe { (self.body.discard)(self.storage) };
+            unsafe { (self.body.discard)(self.storage, None) };
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         erase(body, closure(), |closure| unsafe { closure.store(storage) });
         assert_eq!(Arc::strong_count(&held), 2, "it was stored");
         // SAFETY: the closure is there.
-        unsafe { (body.discard)(storage) };
+        unsafe { (body.discard)(storage, None) };
         erase(body, closure(), |closure| closure.offer(|_| false));
         assert_eq!(Arc::strong_count(&held), 1, "it was offered, and not moved");
         let moved = erase(body, closure(), |closure| {
@@ -152,7 +152,7 @@ mod tests {
         });
         assert!(moved && Arc::strong_count(&held) == 2, "it was moved");
         // SAFETY: the closure is there.
-        unsafe { (body.discard)(storage) };
+        unsafe { (body.discard)(storage, None) };
     }
 
     #[test]

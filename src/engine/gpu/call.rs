@@ -312,11 +312,14 @@ impl Core {
     ) {
         // SAFETY: by the contract.
         unsafe {
+            // Recorded first, so that the closure can be told of it.
+            let own = fault.map(|fault| self.record(fault, Block::name(block), (*block).sequence));
             enter(local);
-            ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));
+            let failure = own.or(inherited);
+            ((*(*block).body).discard)(Block::closure(block, Block::layout(block)), failure.as_ref());
             leave(local);
             mistrust();
-            self.end(local, block, fault.map_or(Ok(()), Err), inherited, false, worker);
+            self.end(local, block, Ok(()), failure, false, worker);
             pay(local);
         }
     }

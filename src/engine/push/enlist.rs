@@ -121,7 +121,7 @@ pub fn enlist(
             unsafe {
                 // The closure's destructor is user code.
                 enter(local);
-                (closure.body.discard)(Block::closure(block, Layout::Linked));
+                (closure.body.discard)(Block::closure(block, Layout::Linked), None);
                 leave(local);
                 Block::enter(block, BLANK);
                 let mut more = ReadyList::new(local);
@@ -206,7 +206,7 @@ pub fn park_wait(
             return Ok(true);
         }
         drop(guard);
-        (closure.body.discard)(Block::closure(block, Layout::Plain));
+        (closure.body.discard)(Block::closure(block, Layout::Plain), None);
         Block::enter(block, BLANK);
         (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
         local.retire(block);

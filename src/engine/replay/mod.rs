@@ -35,7 +35,7 @@ use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::replay::program::{Body, Node, Program, ENDED, RETURNED};
 use crate::engine::replay::runner::{CurrentNode, Runner};
-use crate::error::{Fault, Stamp};
+use crate::error::{Failure, Fault, Stamp};
 use crate::graph::lanes::{LaneHost, Rest};
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Run, Vtable};
@@ -52,7 +52,7 @@ use std::sync::Arc;
 /// The vtable of a lane's block: a thread that runs the block runs the lane.
 pub static LANE: Vtable = Vtable { run: Run::Part(run_lane), discard: ignore, cost: Cost::Unknown };
 
-unsafe fn ignore(_: *mut u8) {}
+unsafe fn ignore(_: *mut u8, _: Option<&Arc<Failure>>) {}
 
 /// Runs the lane that a block stands for.
 ///

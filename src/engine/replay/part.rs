@@ -17,6 +17,7 @@ use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::replay::program::{Body, Node, Part, Program};
 use crate::engine::replay::runner::CurrentNode;
+use crate::error::Failure;
 use crate::operation::block::{Block, FLAG_GPU};
 use crate::operation::closure::{Cost, Run, Vtable};
 use crate::operation::context::RunContext;
@@ -37,7 +38,7 @@ pub const LENT: usize = size_of::<LentNode>();
 /// The vtable of such a block.
 pub static PART: Vtable = Vtable { run: Run::Part(run_part), discard: ignore, cost: Cost::Unknown };
 
-unsafe fn ignore(_: *mut u8) {}
+unsafe fn ignore(_: *mut u8, _: Option<&Arc<Failure>>) {}
 
 /// What has become of an operation that a thread has come to.
 enum NodeStep {
