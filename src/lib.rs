@@ -36,6 +36,7 @@
 //! | choose workers, cores, idling, bounds | [`Engine::builder`], [`Settings`] for the defaults |
 //! | carry values between operations | [`Data`] |
 //! | push the same operation often | [`Operator`] |
+//! | get a result, wait with `await`, push a future | [`OperationBuilder::compute`], [`Pending`], [`Engine::ready`], [`OperationBuilder::push_future`] |
 //! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`], [`Instances`] |
 //! | replay operations so that iterations overlap | [`Engine::capture_pipeline`], [`Pipeline`] |
 //! | end an operation later, on another thread | [`OperationBuilder::push_async`], [`Completion`] |
@@ -97,7 +98,9 @@ pub use api::listed::Listed;
 pub use api::operation::OperationBuilder;
 pub use api::operator::Operator;
 pub use api::parameter::Parameter;
+pub use api::pending::Pending;
 pub use api::pipeline::Pipeline;
+pub use api::when::{WhenAllEnded, WhenFree};
 pub use device::{Context, Device};
 pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use error::{Error, ErrorKind};
@@ -181,6 +184,9 @@ mod programs {
     #[doc = concat!("```\n", include_str!("../examples/async_io.rs"), "\n```")]
     struct AsyncIoExample;
 
+    #[doc = concat!("```\n", include_str!("../examples/futures.rs"), "\n```")]
+    struct FuturesExample;
+
     #[doc = concat!("```\n", include_str!("../examples/errors.rs"), "\n```")]
     struct ErrorsExample;
 
@@ -248,7 +254,7 @@ pub mod testing {
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
     pub use crate::engine::gpu::{rows, sleep, spare_marks, stage, under_way};
-    pub use crate::engine::wait::wait_list;
+    pub use crate::engine::wait::{wait_list, waker_list};
     pub mod error {
         pub use crate::error::{Beyond, Failure, Stamp};
     }
@@ -263,6 +269,7 @@ pub mod internals {
     pub mod tickets {
         pub use crate::tickets::{common, hazards, journals, linking, links, log, owner, pull, ring, run, word};
     }
+    pub use crate::util::{poll_state, waker_cell};
     pub use crate::variable::{slot, table};
     pub use crate::worker::{group, handoff, inbox, local_queue, remote, stealable, thread_handle, Host};
 }

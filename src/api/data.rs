@@ -62,8 +62,8 @@ const WRITER: usize = usize::MAX;
 
 // SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an
 // exclusive borrow may move the value, and the last clone drops it, on any thread. Shared borrows
-// on several threads ask for `T: Sync` where they are made, in `read`. A `RefMut` is shared between
-// threads only if `T: Sync`, by its marker.
+// on several threads ask for `T: Sync` where they are made, in `read`. Guards are shared between
+// threads only if `T: Sync`: they say so.
 unsafe impl<T: Send> Sync for DataCell<T> {}
 // SAFETY: the value moves to the other thread with the cell, and `T: Send`.
 unsafe impl<T: Send> Send for DataCell<T> {}
@@ -262,6 +262,11 @@ impl<T> From<&Data<T>> for Variable {
 
 /// A borrow to read, from [`Data::read`].
 ///
+/// It stays on the thread that has taken it, but other threads may use it there. So it cannot live
+/// across an `await` of a future that threads hand to each other, such as that of
+/// [`push_future`](crate::OperationBuilder::push_future): such a borrow would hold the value while
+/// nothing runs.
+///
 /// ```
 /// # let engine = seriatim::Engine::new()?;
 /// let x = seriatim::Data::new(&engine, 7);
@@ -269,8 +274,33 @@ impl<T> From<&Data<T>> for Variable {
 /// assert_eq!(*value, 7);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// # let x = seriatim::Data::new(&engine, 7);
+/// engine.op("before and after").read(&x.clone()).push_future(async move {
+///     let first = *x.read()?;
+///     std::future::ready(()).await;
+///     assert_eq!(first, *x.read()?);
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+/// ```compile_fail
+/// # let engine = seriatim::Engine::new()?;
+/// # let x = seriatim::Data::new(&engine, 7);
+/// engine.op("across").read(&x.clone()).push_future(async move {
+///     let value = x.read()?;
+///     std::future::ready(()).await;
+///     assert_eq!(*value, 7); // future cannot be sent between threads safely
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
 #[must_use = "the borrow ends when this is dropped"]
-pub struct Ref<'a, T>(&'a DataCell<T>, PhantomData<&'a T>);
+pub struct Ref<'a, T>(&'a DataCell<T>, PhantomData<*const T>);
+
+// SAFETY: a shared guard gives out `&T`. The marker only keeps the guard on its thread.
+unsafe impl<T: Sync> Sync for Ref<'_, T> {}
 
 impl<T> Deref for Ref<'_, T> {
     type Target = T;
@@ -294,7 +324,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     }
 }
 
-/// A borrow to change, from [`Data::write`].
+/// A borrow to change, from [`Data::write`]. Like a [`Ref`], it cannot live across an `await`.
 ///
 /// ```
 /// # let engine = seriatim::Engine::new()?;
@@ -303,8 +333,23 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
 /// *value += 1;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+/// ```compile_fail
+/// # let engine = seriatim::Engine::new()?;
+/// # let x = seriatim::Data::new(&engine, 7);
+/// engine.op("across").write(&x.clone()).push_future(async move {
+///     let mut value = x.write()?;
+///     std::future::ready(()).await;
+///     *value += 1; // future cannot be sent between threads safely
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
 #[must_use = "the borrow ends when this is dropped"]
-pub struct RefMut<'a, T>(&'a DataCell<T>, PhantomData<&'a mut T>);
+pub struct RefMut<'a, T>(&'a DataCell<T>, PhantomData<*mut T>);
+
+// SAFETY: a shared guard gives out `&T`. The marker keeps the guard on its thread, and says that
+// the guard stands for a `&mut T`.
+unsafe impl<T: Sync> Sync for RefMut<'_, T> {}
 
 impl<T> Deref for RefMut<'_, T> {
     type Target = T;

@@ -3,6 +3,9 @@
 //! (`src/engine/draft.rs`), which keeps its memory for the thread's next one. It is `Send`: a
 //! thread may hand it to another. The pusher is the thread that ends it by a push.
 //!
+//! Two more ways to end one are in `src/api/pending.rs` (`compute`, for operations with a result)
+//! and `src/api/push_future.rs`.
+//!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
 //! graph, but no `cost_key`, `short`, `profiled` and operators; it alone has `device_graph`. A
 //! change to a method here is a change to the same method there. `tests/forms.rs` compares this
@@ -47,8 +50,8 @@ use std::fmt;
 /// ```
 #[must_use = "an operation is not pushed until push() is called"]
 pub struct OperationBuilder<'a> {
-    engine: &'a Engine,
-    draft: Draft,
+    pub(super) engine: &'a Engine,
+    pub(super) draft: Draft,
 }
 
 impl<'a> OperationBuilder<'a> {

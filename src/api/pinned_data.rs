@@ -294,7 +294,21 @@ impl<T> From<&PinnedData<T>> for Variable {
     }
 }
 
-/// A borrow to read, from [`PinnedData::read`], as a slice.
+/// A borrow to read, from [`PinnedData::read`], as a slice. Like a [`Ref`](crate::Ref), it cannot
+/// live across an `await`.
+///
+/// ```compile_fail
+/// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+/// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let host = PinnedData::from_slice(&engine.device(Context::gpu(0))?, &[1u8, 2])?;
+/// engine.op("across").read(&host.clone()).push_future(async move {
+///     let values = host.read()?;
+///     std::future::ready(()).await;
+///     assert_eq!(values.len(), 2); // future cannot be sent between threads safely
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
 ///
 /// ```
 /// # use seriatim::{gpu::{Immediate, PinnedData, PinnedRef}, Context, Engine};
@@ -328,7 +342,21 @@ impl<T: Plain + fmt::Debug> fmt::Debug for PinnedRef<'_, T> {
     }
 }
 
-/// A borrow to change, from [`PinnedData::write`], as a slice.
+/// A borrow to change, from [`PinnedData::write`], as a slice. Like a [`Ref`](crate::Ref), it
+/// cannot live across an `await`.
+///
+/// ```compile_fail
+/// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+/// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let host = PinnedData::<u8>::zeros(&engine.device(Context::gpu(0))?, 2)?;
+/// engine.op("across").write(&host.clone()).push_future(async move {
+///     let mut values = host.write()?;
+///     std::future::ready(()).await;
+///     values.fill(3); // future cannot be sent between threads safely
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
 ///
 /// ```
 /// # use seriatim::{gpu::{Immediate, PinnedData, PinnedRefMut}, Context, Engine};

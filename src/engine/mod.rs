@@ -3,7 +3,8 @@
 //! [`core`] is what its threads share, [`state`] its flags. [`push`] gives an operation its tickets
 //! and hands it over, or [`inline`] runs it inside its push. [`dispatch`] has the three ways to run
 //! operations. [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured
-//! graphs. [`gpu`] has all that concerns devices.
+//! graphs. [`future`] has results of operations, and waits that hold no thread. [`gpu`] has all
+//! that concerns devices.
 //!
 //! The subfolders are of one layer with the files here: they import each other, without a circle.
 //! A new subfolder gets a line here and in ARCHITECTURE.md. `tests/structure.rs` finds it by
@@ -29,6 +30,7 @@ pub mod execute;
 pub mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub mod fork;
+pub mod future;
 pub mod gpu;
 pub mod inline;
 pub mod kind;

@@ -14,7 +14,7 @@ fn everything_can_be_sent_shared_and_shown() {
     shared::<(Completion, Context, Device, Property, Name, Error, ErrorKind, Kind, IdlePolicy, WhenFull)>();
     shared::<(Profile, Event, Summary, Times, Use, DeviceSpan, StreamName, Overlap, RunContext<'_>)>();
     shared::<(DeviceHandle, AdoptedStream, DeviceData<u8>, PinnedData<u8>, Immediate, DriverError, MemoryUsage)>();
-    shared::<(PinnedRef<'_, u8>, PinnedRefMut<'_, u8>, Class, MemoryKind)>();
+    shared::<(Class, MemoryKind, Pending<u8>, WhenFree, WhenAllEnded)>();
     shared::<(RawStream, RawMark, RawMemory, RawGraph, Previous)>();
     #[cfg(feature = "cuda")]
     shared::<Cuda>();
@@ -23,6 +23,9 @@ fn everything_can_be_sent_shared_and_shown() {
     seam::<dyn DeviceMemory>();
     seam::<dyn DeviceClock>();
     seam::<dyn DeviceGraphs>();
+    // Other threads may use a borrow where it is: it ends on the thread that took it.
+    fn lent<T: Sync + Debug>() {}
+    lent::<(Ref<'_, u8>, RefMut<'_, u8>, PinnedRef<'_, u8>, PinnedRefMut<'_, u8>)>();
     // Builders may be handed on, and closures are sent with them; what is borrowed of an operation
     // stays.
     fn sent<T: Send>() {}

@@ -3,8 +3,9 @@
 //! Used by `push/enlist.rs`, on the pusher, and by `push/mod.rs`. `push/logged.rs` and
 //! `inline/fast_path.rs` do not come here: they test the engine's flags themselves, and refuse the
 //! operation if any but `FAILED` is set, so that it is enlisted. The errors are also used by
-//! `api/`, `engine/lifecycle.rs` and `engine/wait/`. `api/prepare.rs` asks here before it starts
-//! workers. No state here: `engine/lifecycle.rs` and `engine/fork.rs` set the flags.
+//! `api/`, `engine/lifecycle.rs`, `engine/wait/` and `engine/future/`. `api/prepare.rs` asks here
+//! before it starts workers. No state here: `engine/lifecycle.rs` and `engine/fork.rs` set the
+//! flags.
 
 #![forbid(unsafe_code)]
 

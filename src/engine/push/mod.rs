@@ -1,9 +1,9 @@
 //! Pushing: turns a list of claims and a closure into an operation that has its tickets.
 //!
-//! [`push`] is called by `api/`, `wait/for_var.rs`, `gpu/lease.rs` and `replay/private.rs`. The
-//! other public functions are for `api/graph.rs` and `api/operator.rs`. All of it runs on the
-//! pusher. Parts of this folder are used by `ticket_host.rs`, `lifecycle.rs`, `inline/fast_path.rs`
-//! and `wait/`. There are three ways:
+//! [`push`] is called by `api/`, `wait/for_var.rs`, `future/variable.rs`, `gpu/lease.rs` and
+//! `replay/private.rs`. The other public functions are for `api/graph.rs` and `api/operator.rs`.
+//! All of it runs on the pusher. Parts of this folder are used by `ticket_host.rs`, `lifecycle.rs`,
+//! `inline/fast_path.rs`, `wait/` and `future/`. There are three ways:
 //!
 //! 1. [`fast_path`] runs the operation inside the push, without a block;
 //! 2. [`logged`] puts it into a worker's log, without looking at other operations;

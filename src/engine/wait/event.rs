@@ -1,8 +1,8 @@
 //! A one-shot event: tells the thread that waits for a variable that the variable is free.
 //!
-//! Used by `wait/for_var.rs` and `wait/reply.rs`. The waiting thread takes the event, looks at it
-//! and takes its failure. The thread that runs the wait's operation sets it: any that ends an
-//! operation, the watcher of a device, or the waiting thread itself.
+//! Used by `wait/for_var.rs`, `wait/for_outcome.rs` and `wait/reply.rs`. The waiting thread takes
+//! the event, looks at it and takes its failure. The thread that runs the wait's operation sets it:
+//! any that ends an operation, the watcher of a device, or the waiting thread itself.
 
 use crate::error::{Failure, Stamp};
 use crate::sync::thread::{self, Thread};
@@ -11,6 +11,7 @@ use crate::util::spin::note_wake;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::task::Wake;
 
 thread_local! {
     /// The thread's event, kept from wait to wait. A wait that ran out of time leaves its event to
@@ -79,6 +80,13 @@ impl OneShot {
         let failure = self.failure.swap(null_mut(), AcqRel);
         // SAFETY: `set` made the pointer from a box, and the swap took it for this call alone.
         (!failure.is_null()).then(|| *unsafe { Box::from_raw(failure) })
+    }
+}
+
+/// As a waker, for a thread that waits for what wakes tasks.
+impl Wake for OneShot {
+    fn wake(self: Arc<Self>) {
+        self.set(None);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Waiting for one variable: until every write that was pushed before is complete.
 //!
-//! Used by `api/control.rs`, `api/prepare.rs` and `wait/reply.rs`, on the thread that waits. A wait
-//! tries four ways, each slower than the one before:
+//! Used by `api/control.rs`, `api/prepare.rs`, `wait/reply.rs`, `wait/for_outcome.rs` and
+//! `engine/future/variable.rs`, on the thread that waits. A wait tries four ways, each slower than
+//! the one before:
 //!
 //! 1. a look at the variable;
 //! 2. without a deadline: to watch the variable for a moment, and help ([`watch`]);
@@ -199,6 +200,12 @@ enum Found {
     Marked,
     /// Perhaps a pending write, or a device has still to come there.
     Busy,
+}
+
+/// Whether every write of a variable that was pushed before has ended, and the variable is not
+/// marked, as far as one look tells. Also called by `engine/future/variable.rs`.
+pub fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
+    Ok(look(core, variable)? == Found::Quiet)
 }
 
 /// One look at the last access of a variable.

@@ -1,12 +1,15 @@
-//! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), with and without a
-//! deadline.
+//! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), for the result of an
+//! operation ([`for_outcome`]), with and without a deadline. Futures wait without a thread: see
+//! `engine/future/`.
 //!
 //! Used by `api/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the wait lists,
 //! which `engine/fork.rs` locks.
 
 mod event;
 pub mod for_all;
+pub mod for_outcome;
 pub mod for_var;
 mod pull;
 pub mod reply;
 pub mod wait_list;
+pub mod waker_list;

@@ -16,9 +16,13 @@
 //! core. It notes in `due` that the waiters are to be woken, and the holder wakes them once it has
 //! unlocked the list. Each looks at what the other has written, after a fence: so one of the two
 //! wakes the waiters.
+//!
+//! Futures that wait for the condition (`engine/future/all.rs`) count as waiters too. Their wakers
+//! are in a list without a lock (`waker_list.rs`), since calling one is user code.
 
 #![forbid(unsafe_code)]
 
+use crate::engine::wait::waker_list::{WakerList, WakerPlace};
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread, ThreadId};
@@ -26,6 +30,7 @@ use crate::sync::{fence, AtomicBool, AtomicUsize, MutexGuard, Ordering::*};
 use crate::util::spin::{note_wake, Spin};
 use crossbeam_utils::CachePadded;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The deadline of a timeout that is too long for the clock: a hundred years.
@@ -34,18 +39,25 @@ const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// How long a waiter looks at its condition before it parks.
 const LISTED_SPINS: Duration = Duration::from_micros(10);
 
-/// Threads waiting for one condition.
+/// Threads and futures waiting for one condition.
 pub struct WaitList {
+    /// How many there are.
     count: CachePadded<AtomicUsize>,
     /// Whether the waiters are to be woken. Set by a thread that ends operations, before it tries
     /// to lock the list; taken back by the one that has locked it.
     due: AtomicBool,
     threads: Lock<Vec<Thread>>,
+    wakers: WakerList,
 }
 
 impl WaitList {
     pub fn new() -> WaitList {
-        WaitList { count: CachePadded::new(AtomicUsize::new(0)), due: AtomicBool::new(false), threads: Lock::default() }
+        WaitList {
+            count: CachePadded::new(AtomicUsize::new(0)),
+            due: AtomicBool::new(false),
+            threads: Lock::default(),
+            wakers: WakerList::new(),
+        }
     }
 
     /// Waits until `done` says so, which is asked again and again, or until the deadline. Returns
@@ -122,8 +134,22 @@ impl WaitList {
             // then sees what every thread that has set it did before.
             self.due.swap(true, Relaxed);
             self.wake_if_due();
+            self.wakers.wake_all();
             note_wake();
         }
+    }
+
+    /// A place for a future that waits, which counts as a waiter until [`WaitList::leave`]. The
+    /// future stores its waker there, passes a [`heavy`] fence, and then looks at the condition.
+    pub fn join(&self) -> Arc<WakerPlace> {
+        self.count.fetch_add(1, Relaxed);
+        self.wakers.join()
+    }
+
+    /// Gives back a place that [`WaitList::join`] gave.
+    pub fn leave(&self, place: &WakerPlace) {
+        place.give_back();
+        self.count.fetch_sub(1, Relaxed);
     }
 
     /// Wakes the waiters if that is due, unless another thread has the list, which then does it.
@@ -165,7 +191,7 @@ impl HeldList<'_> {
     pub fn forget_other_threads(mut self) {
         let own = thread::current().id();
         self.retain(|thread| thread.id() == own);
-        self.list.count.store(self.len(), Relaxed);
+        self.list.count.store(self.len() + self.list.wakers.taken(), Relaxed);
         self.list.due.store(false, Relaxed);
     }
 }
