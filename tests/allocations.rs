@@ -93,7 +93,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 21] = [
+const SHAPES: [(&str, Push); 25] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<64>()).unwrap()),
@@ -158,6 +158,24 @@ const SHAPES: [(&str, Push); 21] = [
     ("replay on all lanes", graphs::spread),
     ("replay of every kind", graphs::mixed),
     ("replay with a parameter", graphs::with_parameter),
+    ("result", |s, i| drop(s.engine.op("op").writes([s.variable(i)]).compute(|_| body()).unwrap())),
+    ("a wait as a future", |s, i| {
+        s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap();
+        drop(s.engine.ready(s.variable(i)));
+    }),
+    ("future", |s, i| s.engine.op("op").writes([s.variable(i)]).push_future(async { body() }).unwrap()),
+    ("future that is polled twice", |s, i| {
+        let mut is_first = true;
+        let twice = std::future::poll_fn(move |context| {
+            if std::mem::take(&mut is_first) {
+                context.waker().wake_by_ref();
+                return std::task::Poll::Pending;
+            }
+            body();
+            std::task::Poll::Ready(())
+        });
+        s.engine.op("op").writes([s.variable(i)]).push_future(twice).unwrap();
+    }),
 ];
 
 /// At most so many operations are in flight in a measured run.
