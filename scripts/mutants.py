@@ -38,6 +38,7 @@ CONFIGURATIONS = {
     "life": ("counted-mutants", "", COUNTED),
     "errors": ("counted-mutants", "", COUNTED),
     "faults": ("counted-mutants", "", COUNTED),
+    "futures": ("counted-mutants", "", COUNTED),
     "interface": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)

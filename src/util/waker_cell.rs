@@ -4,10 +4,10 @@
 //! Used by `engine/future/cell.rs` and `engine/wait/waker_list.rs`. One thread at a time stores:
 //! the one that polls the task. Any number of threads may wake and take meanwhile.
 //!
-//! The algorithm is that of `AtomicWaker` of futures-rs (`futures-core`, `atomic_waker.rs`). The
-//! state says who has the place: the storing thread, a taking one, or nobody. Nobody waits for
-//! anybody. A thread that finds the place with the storing one leaves the wake-up to that thread,
-//! by a flag. A storing thread that finds the place with a taking one wakes its own task at once.
+//! The algorithm is that of `AtomicWaker` of futures-rs (in the package futures-core). The state
+//! says who has the place: the storing thread, a taking one, or nobody. Nobody waits for anybody. A
+//! thread that finds the place with the storing one leaves the wake-up to that thread, by a flag. A
+//! storing thread that finds the place with a taking one wakes its own task at once.
 //!
 //! The promise, for a task that stores its waker and then looks at a condition, and a thread that
 //! makes the condition true and then wakes: the task sees the condition, or its waker is called.
