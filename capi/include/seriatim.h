@@ -408,6 +408,15 @@ typedef struct SeriatimMemoryUsage {
     size_t peak;
 } SeriatimMemoryUsage;
 
+// What a wait that holds no thread calls when it is over, once: with
+// `SERIATIM_STATUS_OK`, or with the failure, whose text `seriatim_last_error()` has on this thread
+// until the function returns.
+//
+// Called on a thread of the engine, or on one that pushes, waits or completes; or inside the call
+// that begins the wait, if it is over already. It should be short: the thread has other things to
+// do. It must not wait for the engine, and must not unwind. It may push.
+typedef void (*SeriatimReadyFunction)(void *argument, SeriatimStatus status);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1595,6 +1604,72 @@ SeriatimStatus seriatim_wait_for_all(const struct SeriatimEngine *engine);
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_all_timeout(const struct SeriatimEngine *engine, uint64_t nanoseconds);
+
+// Calls `function` when the operations that change `variable` and were pushed before this call are
+// complete, as `seriatim_wait_for_variable()` waits, and waits itself for nobody. Running readers
+// do not hold it up. The wait keeps its place in push order: what is pushed later is not waited
+// for. If the variable is marked, the function gets the failure, which is thereby cleared
+// everywhere.
+//
+// # Errors
+// None that is not also given to `function`: `SERIATIM_STATUS_VARIABLE_DELETED`,
+// `SERIATIM_STATUS_FOREIGN_VARIABLE`, `SERIATIM_STATUS_PRIVATE_VARIABLE`, and those of operations,
+// are given to it, and the call succeeds. `SERIATIM_STATUS_NULL_POINTER` if `function` is null:
+// then nothing is called but the deleter.
+//
+// # Safety
+// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_when_ready(const struct SeriatimEngine *engine,
+                                   struct SeriatimVariable variable,
+                                   SeriatimReadyFunction function,
+                                   void *argument,
+                                   SeriatimDeleter deleter);
+
+// As `seriatim_when_ready()`, but also waits for the operations that read `variable`, as
+// `seriatim_wait_until_unused()` does: then what it stands for may be freed.
+//
+// # Errors
+// Those of `seriatim_when_ready()`.
+//
+// # Safety
+// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_when_unused(const struct SeriatimEngine *engine,
+                                    struct SeriatimVariable variable,
+                                    SeriatimReadyFunction function,
+                                    void *argument,
+                                    SeriatimDeleter deleter);
+
+// Calls `function` when nothing is in flight, as `seriatim_wait_for_all()` waits, and waits itself
+// for nobody. Inside an operation of the engine the function gets
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` at once.
+//
+// # Errors
+// Those of `seriatim_when_ready()`.
+//
+// # Safety
+// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_when_all_ended(const struct SeriatimEngine *engine,
+                                       SeriatimReadyFunction function,
+                                       void *argument,
+                                       SeriatimDeleter deleter);
+
+// Adds 1 to an eventfd when the operations that change `variable` and were pushed before this call
+// are complete: for programs that wait in `poll()` or `epoll_wait()`. A pipe does as well: it gets
+// the eight bytes of that number. What the write returns is ignored. No failure is taken: call
+// `seriatim_wait_for_variable()` then, which returns at once, and has it.
+//
+// It is an operation that reads `variable`, and runs even if that is marked by a failure. It
+// writes exactly once, on some thread: also if the call is refused, or after a shutdown.
+//
+// # Errors
+// As `seriatim_push()`. `SERIATIM_STATUS_BAD_ARGUMENT` if `descriptor` is negative, or the system
+// has none.
+//
+// # Safety
+// `engine` is a live handle. `descriptor` is open until it was written to.
+SeriatimStatus seriatim_when_ready_write(const struct SeriatimEngine *engine,
+                                         struct SeriatimVariable variable,
+                                         int descriptor);
 
 // Frees a text that a function of this library has put into a `char **`. Does nothing with a null
 // pointer.

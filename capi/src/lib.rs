@@ -40,6 +40,7 @@ mod adopted_stream;
 
 mod profile;
 mod wait;
+mod when;
 
 mod call;
 mod device;
@@ -117,6 +118,10 @@ pub use version::{
 pub use wait::{
     seriatim_wait_for_all, seriatim_wait_for_all_timeout, seriatim_wait_for_variable,
     seriatim_wait_for_variable_timeout, seriatim_wait_until_unused, seriatim_wait_until_unused_timeout,
+};
+pub use when::{
+    seriatim_when_all_ended, seriatim_when_ready, seriatim_when_ready_write, seriatim_when_unused,
+    SeriatimReadyFunction,
 };
 
 // The header says that any thread may use these handles, and several at once.
