@@ -89,8 +89,8 @@ pub enum ErrorKind {
     /// A value is in use, in a way that does not go with this use. A [`Data`](crate::Data) or an
     /// array of a device is borrowed already. Or a device has still to copy from or to a
     /// [`PinnedData`](crate::gpu::PinnedData). Or a [`Parameter`](crate::Parameter) is read outside
-    /// of its graph. Or a [handle of a library](crate::RunContext::with_handle) is asked for where
-    /// it is made or used.
+    /// of its graph. Or a [handle of a library](crate::RunContext::with_handle) is asked for in its
+    /// own use. Or an operation or a thread would have a [`Value`](crate::Value) twice.
     BorrowConflict,
     /// An operation borrows a [`Data`](crate::Data) value or an array that it has not declared, or
     /// changes one that it has declared to read.

@@ -34,7 +34,8 @@
 //! |---|---|
 //! | push functions, wait, stop | [`Engine`] |
 //! | choose workers, cores, idling, bounds | [`Engine::builder`], [`Settings`] for the defaults |
-//! | carry values between operations | [`Data`] |
+//! | lend values to operations, by type | [`Engine::value`], [`OperationBuilder::run`], [`Engine::tiles`] |
+//! | carry values between operations, checked as it runs | [`Data`] |
 //! | push the same operation often | [`Operator`] |
 //! | get a result, wait with `await`, push a future | [`OperationBuilder::compute`], [`Pending`], [`Engine::ready`], [`OperationBuilder::push_future`] |
 //! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`], [`Instances`] |
@@ -100,6 +101,10 @@ pub use api::operator::Operator;
 pub use api::parameter::Parameter;
 pub use api::pending::Pending;
 pub use api::pipeline::Pipeline;
+pub use api::typed::guard::{ReadGuard, WriteGuard};
+pub use api::typed::resources::{Resources, Write};
+pub use api::typed::slices::{Each, EachMut};
+pub use api::typed::value::Value;
 pub use api::when::{WhenAllEnded, WhenFree};
 pub use device::{Context, Device};
 pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
@@ -168,6 +173,12 @@ mod programs {
 
     #[doc = include_str!("../docs/src/concepts.md")]
     struct Concepts;
+
+    #[doc = include_str!("../docs/src/values.md")]
+    struct Values;
+
+    #[doc = concat!("```\n", include_str!("../examples/values.rs"), "\n```")]
+    struct ValuesExample;
 
     #[doc = include_str!("../docs/src/choosing.md")]
     struct Choosing;

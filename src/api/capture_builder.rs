@@ -3,9 +3,9 @@
 //!
 //! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`, `short`,
 //! `profiled`, `operator` and `async_operator`; it alone has `device_graph`. A method is changed in
-//! both files. It is `Send`: a thread may hand it to another. It borrows the recording of its
-//! capture, so nothing else uses that meanwhile. The collected request lies in a `Draft`
-//! (`src/engine/draft.rs`).
+//! both files. The ends for typed values are in `src/api/typed/run.rs`. It is `Send`: a thread may
+//! hand it to another. It borrows the recording of its capture, so nothing else uses that
+//! meanwhile. The collected request lies in a `Draft` (`src/engine/draft.rs`).
 
 use crate::device::Context;
 use crate::engine::core::Core;
@@ -35,7 +35,7 @@ use std::fmt;
 pub struct CaptureBuilder<'c> {
     core: &'c Core,
     recording: &'c mut Recording,
-    draft: Draft,
+    pub(super) draft: Draft,
     joins: Joins,
 }
 

@@ -7,8 +7,9 @@
 //!
 //! All handles share one `Core` (`src/engine/core.rs`). Workers, watchers of devices and a thread
 //! that forks use it too. Graphs, parameters and arrays of devices hold the `Core` without a
-//! handle: they do not keep the engine from ending. A deferred call frees the slots of deleted
-//! variables (`recycle_slots`), on any thread.
+//! handle: they do not keep the engine from ending. Values have a [`WeakEngine`] too, from which
+//! guards get a handle (`src/api/typed/`). A deferred call frees the slots of deleted variables
+//! (`recycle_slots`), on any thread.
 
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpus;
@@ -22,7 +23,7 @@ use crate::variable::table::Table;
 use crate::worker::group::Group;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A dependency engine: push functions, and say which variables each reads and which it changes.
 /// The engine runs them in parallel and keeps one promise: *two functions, of which at least one
@@ -56,6 +57,16 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Engine(Arc<Handle>);
 
+/// A handle that does not keep its engine from ending.
+pub(crate) struct WeakEngine(Weak<Handle>);
+
+impl WeakEngine {
+    /// A handle, unless the last one is gone.
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
+}
+
 /// What all clones share. Its drop, on the thread that drops the last clone, ends the engine.
 struct Handle(Arc<Core>);
 
@@ -78,6 +89,10 @@ impl Engine {
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0 .0
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.0))
     }
 
     /// Which of the three engines it is.

@@ -3,7 +3,8 @@
 //!
 //! Each file has one type that users see, or one group of methods of [`engine::Engine`]: [`push`]
 //! has those that push, [`control`] those that wait, stop and look, [`capture`] those that capture,
-//! and [`builder`] those that make engines. The modules under `src/engine/` do the work.
+//! and [`builder`] those that make engines. The folder [`typed`] has values that operations are
+//! lent by type. The modules under `src/engine/` do the work.
 
 pub mod adopted_stream;
 pub mod builder;
@@ -33,4 +34,5 @@ pub mod private;
 pub mod push;
 pub mod push_future;
 pub mod system;
+pub mod typed;
 pub mod when;

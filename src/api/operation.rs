@@ -15,7 +15,8 @@
 //! is not an operation but the pattern of many: a closure and its variables, kept so that they can
 //! be pushed any number of times. Each push of an operator is one operation. `operator` and
 //! `async_operator` end the builder by making one (`src/api/operator.rs`). After `cost_key` the
-//! builder is a `KeyedBuilder`, which has the same four (`src/api/keyed_builder.rs`).
+//! builder is a `KeyedBuilder`, which has the same four (`src/api/keyed_builder.rs`). The ends of
+//! the builder for typed values are in `src/api/typed/run.rs`.
 
 #![forbid(unsafe_code)]
 

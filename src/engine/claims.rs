@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::request::Claim;
+use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::util::bucket_array::Location;
 
@@ -63,6 +64,12 @@ pub trait ClaimSource {
     /// Calls `go_on` with the claims as [`ClaimSource::all`] has them.
     fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 
+    /// Refuses claims that must not be merged. Called by `push/mod.rs` before an operation is
+    /// enlisted. The quick ways of a push refuse every repeat, so they need not ask.
+    fn check(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Calls `go_on` with the claims sorted by variable and without repeats.
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
@@ -99,6 +106,76 @@ impl ClaimSource for &mut [Claim] {
     #[inline]
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
         go_on(order(self))
+    }
+}
+
+/// The claims of a builder, of which those from number `typed` on are for values that the closure
+/// is lent: not in order, perhaps with repeats.
+pub struct TypedClaims<'a> {
+    pub claims: &'a mut [Claim],
+    pub typed: usize,
+}
+
+impl TypedClaims<'_> {
+    /// Refuses an operation that would be lent one value twice, once to change it: [`order`] would
+    /// merge the two claims, and the closure would have two references to one value. Repeats among
+    /// the other claims are harmless, since no reference comes with them.
+    pub fn check(&mut self) -> Result<(), Error> {
+        let typed = &mut self.claims[self.typed..];
+        // Up to so many, comparing each with each takes less time than sorting them.
+        if typed.len() <= 20 {
+            for (at, claim) in typed.iter().enumerate() {
+                typed[..at].iter().try_for_each(|before| lend_both(before, claim))?;
+            }
+            return Ok(());
+        }
+        // In place: the claims are put in order afterwards anyway.
+        typed.sort_unstable_by_key(|claim| {
+            let variable = claim.variable;
+            (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
+        });
+        // Of the claims of one variable a change comes first, so that it is next to another claim.
+        typed.windows(2).try_for_each(|pair| lend_both(&pair[0], &pair[1]))
+    }
+}
+
+/// Refuses two claims of one variable that are not both reads.
+fn lend_both(one: &Claim, other: &Claim) -> Result<(), Error> {
+    if one.variable != other.variable || one.mode == Mode::Read && other.mode == Mode::Read {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::BorrowConflict,
+        format!(
+            "one operation is given the value of {:?} twice, once to change it: name it once, with Write()",
+            one.variable
+        ),
+    ))
+}
+
+impl ClaimSource for TypedClaims<'_> {
+    #[inline(always)]
+    fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool {
+        all(self.claims, take)
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.claims.len()
+    }
+
+    #[inline]
+    fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self.claims)
+    }
+
+    fn check(&mut self) -> Result<(), Error> {
+        TypedClaims::check(self)
+    }
+
+    #[inline]
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(order(self.claims))
     }
 }
 
@@ -165,6 +242,22 @@ impl ClaimSource for Declared<'_> {
 mod tests {
     use super::*;
     use crate::variable::handle::Variable;
+
+    #[test]
+    fn a_value_is_lent_once_to_be_changed_or_any_number_of_times_to_be_read() {
+        let claim = |index, mode| Claim { variable: Variable { engine: 1, index, generation: 1 }, mode };
+        // In lists short and long, at each place.
+        for (length, at) in [1, 5, 30].into_iter().flat_map(|length| (0..=length).map(move |at| (length, at))) {
+            for (mode, is_refused) in [(Mode::Read, false), (Mode::Write, true)] {
+                let mut claims: Vec<Claim> = (0..length).map(|index| claim(index, Mode::Read)).collect();
+                claims.insert(at as usize, claim(length / 2, mode));
+                // A claim that no reference comes with may be repeated.
+                claims.insert(0, claim(0, Mode::Write));
+                let mut typed = TypedClaims { claims: &mut claims, typed: 1 };
+                assert_eq!(typed.check().is_err(), is_refused, "{length} {at} {mode:?}");
+            }
+        }
+    }
 
     #[test]
     fn orders_and_drops_repeats() {

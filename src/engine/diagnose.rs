@@ -14,6 +14,7 @@
 use crate::engine::core::Core;
 use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
+use crate::operation::closure::Run;
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::EpochGuard;
 use crate::pool::thread_cache::ThreadCache;
@@ -86,7 +87,9 @@ impl<'a> Look<'a> {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
             let stays = || !Block::is_ringed(block) || self.still.get(Block::cache(block) as usize) == Some(&true);
-            (is_in_use && stays() && (*block).flags & FLAG_WAIT == 0).then_some(lifecycle == RUNNING)
+            // A wait is not shown, but an access that a thread holds is: others may be behind it.
+            let is_shown = || (*block).flags & FLAG_WAIT == 0 || matches!((*(*block).body).run, Run::Async(_));
+            (is_in_use && stays() && is_shown()).then_some(lifecycle == RUNNING)
         }
     }
 }

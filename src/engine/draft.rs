@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::Context;
-use crate::engine::claims::{order, ClaimSource};
+use crate::engine::claims::{order, ClaimSource, TypedClaims};
 use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
 use crate::operation::name::Name;
@@ -18,6 +18,7 @@ use crate::sync::{thread_local, MODELLED};
 use crate::util::bucket_array::Location;
 use crate::variable::handle::Variable;
 use std::cell::Cell;
+use std::fmt;
 use std::mem::forget;
 
 /// How many claims a new place has room for. A place keeps the room that it has once had.
@@ -99,6 +100,19 @@ impl Draft {
         (&place.request, &mut place.claims)
     }
 
+    /// The same, where the claims from number `typed` on are for values that the closure is lent.
+    #[inline(always)]
+    pub fn typed_parts(&mut self, typed: usize) -> (&Request, TypedClaims<'_>) {
+        let place = self.place_mut();
+        (&place.request, TypedClaims { claims: &mut place.claims, typed })
+    }
+
+    /// How many claims there are, repeats included.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.place().claims.len()
+    }
+
     #[inline(always)]
     pub fn request_mut(&mut self) -> &mut Request {
         &mut self.place_mut().request
@@ -117,6 +131,12 @@ impl Draft {
     #[inline]
     pub fn ordered(&mut self) -> &[Claim] {
         order(&mut self.place_mut().claims)
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Draft('{}')", self.request().name.as_str())
     }
 }
 

@@ -22,7 +22,7 @@ use crate::engine::core::Core;
 use crate::engine::gpu::admit;
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::cut_off;
-use crate::engine::wait::for_all;
+use crate::engine::wait::{for_all, held_list};
 use crate::error::{Error, ErrorKind};
 use crate::platform::asymmetric_fence::heavy;
 use crate::platform::standard_error::tell;
@@ -36,6 +36,7 @@ const MOST_TOLD: usize = 16;
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
+    held_list::refuse_any(core, "stop the engine")?;
     core.dispatch.before_waiting(core);
     // In the child of a fork the lock may be held by a thread that is gone.
     if !core.state.load(Acquire).is_abandoned() {

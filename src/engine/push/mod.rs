@@ -121,7 +121,7 @@ unsafe fn try_to_push<F>(
 pub fn push_erased(
     core: &Arc<Core>,
     request: &Request,
-    claims: impl ClaimSource,
+    mut claims: impl ClaimSource,
     closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     let (body, size) = (closure.body, closure.size());
@@ -137,6 +137,7 @@ pub fn push_erased(
     if is_logged {
         return Ok(());
     }
+    claims.check()?;
     claims.in_order(|claims| push_enlisted(core, request, claims, closure))
 }
 
@@ -146,11 +147,15 @@ pub fn push_erased(
 fn push_on(
     core: &Arc<Core>,
     request: &Request,
-    claims: impl ClaimSource,
+    mut claims: impl ClaimSource,
     (call, closure): (CallStored, &mut ErasedClosure<'_>),
     tried: Option<Tried>,
 ) -> Result<(), Error> {
     let tried = tried.unwrap_or_else(|| try_wide(core, request, &claims, (call, closure)));
+    if let Tried::Ran = tried {
+        return Ok(());
+    }
+    claims.check()?;
     match tried {
         Tried::Ran => Ok(()),
         Tried::Busy => claims.in_order(|claims| push_behind(core, request, claims, closure)),

@@ -1,8 +1,9 @@
 //! A one-shot event: tells the thread that waits for a variable that the variable is free.
 //!
-//! Used by `wait/for_var.rs`, `wait/for_outcome.rs` and `wait/reply.rs`. The waiting thread takes
-//! the event, looks at it and takes its failure. The thread that runs the wait's operation sets it:
-//! any that ends an operation, the watcher of a device, or the waiting thread itself.
+//! Used by `wait/for_var.rs`, `wait/for_outcome.rs`, `wait/hold.rs` and `wait/reply.rs`. The
+//! waiting thread takes the event, looks at it and takes its failure. The thread that runs the
+//! wait's operation sets it: any that ends an operation, the watcher of a device, or the waiting
+//! thread itself.
 
 use crate::error::{Failure, Stamp};
 use crate::sync::thread::{self, Thread};

@@ -10,6 +10,7 @@ use crate::engine::core::Core;
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
+use crate::engine::wait::held_list;
 use crate::engine::wait::pull::pull_last;
 use crate::engine::wait::wait_list::deadline;
 use crate::error::{Error, ErrorKind};
@@ -24,6 +25,7 @@ const GLIMPSE: Duration = Duration::from_micros(3);
 /// Waits until nothing is in flight; then takes all errors and returns the first.
 pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_wait_inside(core)?;
+    held_list::refuse_any(core, "wait for everything")?;
     if !core.is_cut_off() {
         core.dispatch.before_waiting(core);
     }

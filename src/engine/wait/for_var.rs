@@ -1,8 +1,8 @@
 //! Waiting for one variable: until every write that was pushed before is complete.
 //!
-//! Used by `api/control.rs`, `api/prepare.rs`, `wait/reply.rs`, `wait/for_outcome.rs` and
-//! `engine/future/variable.rs`, on the thread that waits. A wait tries four ways, each slower than
-//! the one before:
+//! Used by `api/control.rs`, `api/prepare.rs`, `api/typed/value.rs`, `wait/reply.rs`,
+//! `wait/for_outcome.rs`, `wait/hold.rs` and `engine/future/variable.rs`, on the thread that waits.
+//! A wait tries four ways, each slower than the one before:
 //!
 //! 1. a look at the variable;
 //! 2. without a deadline: to watch the variable for a moment, and help ([`watch`]);
@@ -23,6 +23,7 @@ use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::engine::wait::event::OneShot;
+use crate::engine::wait::held_list;
 use crate::engine::wait::pull::pull;
 use crate::engine::wait::wait_list::{deadline, remaining};
 use crate::error::{Error, ErrorKind};
@@ -72,6 +73,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
     if for_writes && look(core, variable)? == Found::Quiet {
         return Ok(());
     }
+    held_list::refuse_own(variable, mode)?;
     if core.is_cut_off() {
         return Err(cut_off());
     }

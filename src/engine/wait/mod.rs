@@ -1,6 +1,6 @@
 //! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), for the result of an
-//! operation ([`for_outcome`]), with and without a deadline. Futures wait without a thread: see
-//! `engine/future/`.
+//! operation ([`for_outcome`]), with and without a deadline; and for an access that the waiting
+//! thread then keeps ([`hold`]). Futures wait without a thread: see `engine/future/`.
 //!
 //! Used by `api/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the wait lists,
 //! which `engine/fork.rs` locks.
@@ -9,6 +9,8 @@ mod event;
 pub mod for_all;
 pub mod for_outcome;
 pub mod for_var;
+pub mod held_list;
+pub mod hold;
 mod pull;
 pub mod reply;
 pub mod wait_list;

@@ -1,0 +1,293 @@
+//! `Resources`: what an operation is lent, and how it says so. `&value`, `Write(&value)`, and
+//! options, arrays and tuples of them are here; slices are in `slices.rs`.
+//!
+//! `run.rs` calls all of it: `enter` and `keep` on the thread that pushes or captures, `lend` on the
+//! thread that calls the closure. In between there are addresses (`ReadPlace`, `WritePlace`) in the
+//! operation's block, with nothing counted.
+
+use crate::api::typed::value::{Value, ValueOwner};
+use crate::engine::draft::Draft;
+use crate::operation::access::Mode;
+use std::array;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What an operation is lent, as [`OperationBuilder::run`](crate::OperationBuilder::run) is told,
+/// and what its closure is given for it.
+///
+/// | the operation names | the closure is given |
+/// |---|---|
+/// | `&value`, a [`&Value<T>`](Value) | `&T` |
+/// | [`Write(&value)`](Write) | `&mut T` |
+/// | `&values[..]`, a slice of values | [`Each<T>`](crate::Each), of which each is a `&T` |
+/// | `Write(&values[..])` | [`EachMut<T>`](crate::EachMut), of which each is a `&mut T` |
+/// | an `Option` of one of these | an `Option` |
+/// | an array of them | an array |
+/// | a tuple of up to 12 of these, also of tuples | a tuple |
+///
+/// A value may be named several times to be read. If it is named several times, once to be changed,
+/// the push is refused.
+///
+/// ```
+/// use seriatim::{Engine, Write};
+/// let engine = Engine::new()?;
+/// let [a, b, c] = [1, 2, 0].map(|number| engine.value(number));
+/// let scale = None::<&seriatim::Value<i32>>;
+/// engine.op("sum").run(([&a, &b], Write(&c), scale), |([a, b], c, scale)| {
+///     *c = (a + b) * scale.unwrap_or(&10);
+/// })?;
+/// assert_eq!(*c.read()?, 30);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what an operation uses",
+    label = "not a value, nor values",
+    note = "name `&value` to read it and `Write(&value)` to change it, where `value` is a `Value`; \
+            options, arrays, slices of values, and tuples of up to 12 go too"
+)]
+pub trait Resources: Lendable {
+    /// What the closure is given, for as long as it is called.
+    type Item<'a>;
+
+    /// What the operation keeps until it runs.
+    #[doc(hidden)]
+    type Held: Send + Sync + 'static;
+
+    /// Adds the claims to the operation.
+    #[doc(hidden)]
+    fn enter(&self, entry: &mut Entering<'_>) -> Self::Held;
+
+    /// Adds what keeps the values, for an operation that runs more than once.
+    #[doc(hidden)]
+    fn keep(&self, kept: &mut Keepers);
+
+    /// Makes the references.
+    ///
+    /// # Safety
+    /// `held` comes from `enter`. The operation that was entered there is being called, and was not
+    /// given what is refused as an alias (`TypedClaims`). What is made is used in that call only.
+    #[doc(hidden)]
+    unsafe fn lend<'a>(held: &'a Self::Held) -> Self::Item<'a>;
+}
+
+/// The operation that resources are entered into.
+#[derive(Debug)]
+pub struct Entering<'a>(pub(super) &'a mut Draft);
+
+/// What keeps the values of an operation that runs more than once.
+#[derive(Debug, Default)]
+pub struct Keepers(Vec<Arc<ValueOwner>>);
+
+impl Keepers {
+    pub(super) fn add<T: ?Sized>(&mut self, value: &Value<T>) {
+        self.0.push(Arc::clone(value.owner()));
+    }
+}
+
+/// Keeps [`Resources`] to the types of this folder.
+pub trait Lendable {}
+
+/// Says that an operation changes a value: its closure is given a `&mut`. See [`Resources`].
+///
+/// ```
+/// use seriatim::{Engine, Write};
+/// let engine = Engine::new()?;
+/// let text = engine.value(String::from("a"));
+/// engine.op("append").run(Write(&text), |text| text.push('b'))?;
+/// assert_eq!(*text.read()?, "ab");
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Write<V>(pub V);
+
+/// The address of a value that an operation reads.
+#[derive(Debug)]
+pub struct ReadPlace<T: ?Sized>(NonNull<T>);
+
+/// The address of a value that an operation changes.
+#[derive(Debug)]
+pub struct WritePlace<T: ?Sized>(NonNull<T>);
+
+// SAFETY: all that is done with it is to read the value, on whichever thread.
+unsafe impl<T: ?Sized + Sync> Send for ReadPlace<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for ReadPlace<T> {}
+// SAFETY: all that is done with it is to change the value, on one thread at a time.
+unsafe impl<T: ?Sized + Send> Send for WritePlace<T> {}
+// SAFETY: the place alone is followed by `lend_mut`, whose caller has the value to itself.
+unsafe impl<T: ?Sized + Send> Sync for WritePlace<T> {}
+
+impl<T: ?Sized> ReadPlace<T> {
+    #[inline(always)]
+    pub(super) fn enter(value: &Value<T>, entry: &mut Entering<'_>) -> ReadPlace<T> {
+        entry.0.add(value.variable(), Mode::Read);
+        ReadPlace(value.place())
+    }
+
+    /// # Safety
+    /// An operation that has claimed to read the value is being called, until after `'a`.
+    #[inline(always)]
+    pub(super) unsafe fn lend<'a>(&self) -> &'a T {
+        // SAFETY: the engine runs no operation meanwhile that changes the value, and the value is
+        // there (rules 1 to 5 of `Value`).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: ?Sized> WritePlace<T> {
+    #[inline(always)]
+    pub(super) fn enter(value: &Value<T>, entry: &mut Entering<'_>) -> WritePlace<T> {
+        entry.0.add(value.variable(), Mode::Write);
+        WritePlace(value.place())
+    }
+
+    /// # Safety
+    /// An operation that has claimed to change the value is being called, until after `'a`, and
+    /// changes it by no other reference.
+    #[inline(always)]
+    pub(super) unsafe fn lend<'a>(&self) -> &'a T {
+        // SAFETY: as in `lend_mut`; what is made is shared.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// # Safety
+    /// An operation that has claimed to change the value is being called, until after `'a`, and has
+    /// no other reference to it.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn lend_mut<'a>(&self) -> &'a mut T {
+        // SAFETY: the engine runs no other operation meanwhile that uses the value, this one was
+        // lent it once, and the value is there (rules 1 to 5 of `Value`).
+        unsafe { &mut *self.0.as_ptr() }
+    }
+}
+
+impl<T: ?Sized> Lendable for &Value<T> {}
+
+impl<T: ?Sized + Sync + 'static> Resources for &Value<T> {
+    type Item<'a> = &'a T;
+    type Held = ReadPlace<T>;
+
+    #[inline(always)]
+    fn enter(&self, entry: &mut Entering<'_>) -> ReadPlace<T> {
+        ReadPlace::enter(self, entry)
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        kept.add(self);
+    }
+
+    #[inline(always)]
+    unsafe fn lend<'a>(held: &'a ReadPlace<T>) -> &'a T {
+        // SAFETY: by the contract.
+        unsafe { held.lend() }
+    }
+}
+
+impl<T: ?Sized> Lendable for Write<&Value<T>> {}
+
+impl<T: ?Sized + Send + 'static> Resources for Write<&Value<T>> {
+    type Item<'a> = &'a mut T;
+    type Held = WritePlace<T>;
+
+    #[inline(always)]
+    fn enter(&self, entry: &mut Entering<'_>) -> WritePlace<T> {
+        WritePlace::enter(self.0, entry)
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        kept.add(self.0);
+    }
+
+    #[inline(always)]
+    unsafe fn lend<'a>(held: &'a WritePlace<T>) -> &'a mut T {
+        // SAFETY: by the contract. The operation was lent the value once: a second claim of it was
+        // refused.
+        unsafe { held.lend_mut() }
+    }
+}
+
+impl<R: Lendable> Lendable for Option<R> {}
+
+impl<R: Resources> Resources for Option<R> {
+    type Item<'a> = Option<R::Item<'a>>;
+    type Held = Option<R::Held>;
+
+    #[inline(always)]
+    fn enter(&self, entry: &mut Entering<'_>) -> Option<R::Held> {
+        self.as_ref().map(|resources| resources.enter(entry))
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        self.iter().for_each(|resources| resources.keep(kept));
+    }
+
+    #[inline(always)]
+    unsafe fn lend<'a>(held: &'a Option<R::Held>) -> Option<R::Item<'a>> {
+        // SAFETY: by the contract.
+        held.as_ref().map(|held| unsafe { R::lend(held) })
+    }
+}
+
+impl<R: Lendable, const N: usize> Lendable for [R; N] {}
+
+impl<R: Resources, const N: usize> Resources for [R; N] {
+    type Item<'a> = [R::Item<'a>; N];
+    type Held = [R::Held; N];
+
+    #[inline(always)]
+    fn enter(&self, entry: &mut Entering<'_>) -> [R::Held; N] {
+        array::from_fn(|at| self[at].enter(entry))
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        self.iter().for_each(|resources| resources.keep(kept));
+    }
+
+    #[inline(always)]
+    unsafe fn lend<'a>(held: &'a [R::Held; N]) -> [R::Item<'a>; N] {
+        // SAFETY: by the contract.
+        array::from_fn(|at| unsafe { R::lend(&held[at]) })
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident $at:tt),*) => {
+        impl<$($name: Lendable),*> Lendable for ($($name,)*) {}
+
+        #[allow(unused_variables, clippy::unused_unit)]
+        impl<$($name: Resources),*> Resources for ($($name,)*) {
+            type Item<'a> = ($($name::Item<'a>,)*);
+            type Held = ($($name::Held,)*);
+
+            #[inline(always)]
+            fn enter(&self, entry: &mut Entering<'_>) -> Self::Held {
+                ($(self.$at.enter(entry),)*)
+            }
+
+            fn keep(&self, kept: &mut Keepers) {
+                $(self.$at.keep(kept);)*
+            }
+
+            #[inline(always)]
+            unsafe fn lend<'a>(held: &'a Self::Held) -> Self::Item<'a> {
+                // SAFETY: by the contract.
+                ($(unsafe { $name::lend(&held.$at) },)*)
+            }
+        }
+    };
+}
+
+tuple!();
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
