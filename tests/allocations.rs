@@ -25,7 +25,9 @@ mod turns;
 
 use common::*;
 use counting::*;
-use seriatim::{Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Variable, WhenFull};
+use seriatim::{
+    Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Value, Variable, WhenFull, Write,
+};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Barrier, OnceLock};
 
@@ -62,6 +64,7 @@ fn push_largest(stage: &Stage, variable: Variable) {
 struct Stage {
     engine: Engine,
     variables: Vec<Variable>,
+    values: [Value<u64>; 8],
     step: Operator,
     asynchronous: Operator,
     graphs: graphs::Graphs,
@@ -78,7 +81,8 @@ impl Stage {
             completion.complete();
         };
         let asynchronous = engine.op("tick").writes([variables[0]]).async_operator(complete).unwrap();
-        Stage { graphs: graphs::Graphs::new(&engine), engine, variables, step, asynchronous }
+        let values = [0; 8].map(|number| engine.value(number));
+        Stage { graphs: graphs::Graphs::new(&engine), engine, variables, values, step, asynchronous }
     }
 
     fn name(&self) -> String {
@@ -93,7 +97,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 25] = [
+const SHAPES: [(&str, Push); 27] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<64>()).unwrap()),
@@ -154,6 +158,18 @@ const SHAPES: [(&str, Push); 25] = [
     }),
     ("operator", |s, _| s.engine.push(&s.step, Context::cpu(0), 0).unwrap()),
     ("asynchronous operator", |s, _| s.engine.push(&s.asynchronous, Context::cpu(0), 0).unwrap()),
+    ("2 values", |s, i| {
+        let (x, y) = (&s.values[i % 8], &s.values[(i * 5 + 3) % 8]);
+        let pushed = match std::ptr::eq(x, y) {
+            true => s.engine.op("op").run(Write(y), |_| body()),
+            false => s.engine.op("op").run((x, Write(y)), |(_, _)| body()),
+        };
+        pushed.unwrap();
+    }),
+    ("8 values", |s, _| {
+        let [first, second, rest @ ..] = &s.values;
+        s.engine.op("op").run((rest.each_ref(), first, Write(second)), |(_, _, _)| body()).unwrap();
+    }),
     ("replay", graphs::chain),
     ("replay on all lanes", graphs::spread),
     ("replay of every kind", graphs::mixed),

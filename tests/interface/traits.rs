@@ -16,6 +16,7 @@ fn everything_can_be_sent_shared_and_shown() {
     shared::<(DeviceHandle, AdoptedStream, DeviceData<u8>, PinnedData<u8>, Immediate, DriverError, MemoryUsage)>();
     shared::<(Class, MemoryKind, Pending<u8>, WhenFree, WhenAllEnded)>();
     shared::<(RawStream, RawMark, RawMemory, RawGraph, Previous)>();
+    shared::<(Value<u8>, Value<[u8]>, Value<Cell<u8>>, Each<'_, u8>, EachMut<'_, u8>, Write<&Value<u8>>)>();
     #[cfg(feature = "cuda")]
     shared::<Cuda>();
     fn seam<T: Send + Sync + ?Sized>() {}
@@ -39,7 +40,11 @@ fn everything_can_be_sent_shared_and_shown() {
         RunContext<'_>,
         Ref<'_, u8>,
         RefMut<'_, u8>,
+        ReadGuard<'_, u8>,
+        WriteGuard<'_, u8>,
     )>();
+    fn lent<T: Sync>() {}
+    lent::<(ReadGuard<'_, u8>, WriteGuard<'_, u8>)>();
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();
     unwinds::<(DeviceHandle, AdoptedStream, Immediate, DriverError, RawStream, Overlap, DeviceSpan)>();
@@ -55,7 +60,7 @@ fn values_can_be_compared_kept_and_written_as_their_kind_allows() {
     fn is_copied<T: Copy>() {}
     is_copied::<(DeviceSpan, Overlap, MemoryUsage)>();
     fn handle<T: Clone>() {}
-    handle::<(Engine, Builder, Operator, Parameter<u8>, Data<u8>, Error, Profile, Event)>();
+    handle::<(Engine, Builder, Operator, Parameter<u8>, Data<u8>, Value<u8>, Value<[u8]>, Error, Profile, Event)>();
     handle::<(DeviceHandle, AdoptedStream, DeviceData<u8>, PinnedData<u8>)>();
     let mut names = [Name::from("scale"), Name::from(String::from("add"))];
     names.sort();
