@@ -21,6 +21,7 @@
 mod borrows;
 mod in_c;
 mod replays;
+mod typed;
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -37,6 +38,7 @@ use seriatim_perf::entrants::ours::Seriatim;
 use seriatim_perf::entrants::{Runner, Style};
 use seriatim_perf::program::Program;
 use seriatim_perf::workloads::{self, COUNTED_OPERATIONS};
+use typed::{By, Typed, Uses};
 
 /// Runs after everything of the default priority that is ready, and so last.
 const LAST: i32 = -1;
@@ -324,6 +326,29 @@ macro_rules! count_borrow {
     };
 }
 
+/// After what is counted of typed access, and of what it is compared with.
+fn check_typed(ready: Typed) {
+    ready.check();
+}
+
+/// A benchmark on the naive engine of operations on so many values.
+macro_rules! count_typed {
+    ($name:ident, $by:ident, $uses:ident) => {
+        #[library_benchmark(setup = Typed::new, teardown = check_typed)]
+        #[bench::chain(By::$by, Uses::$uses, "chain")]
+        fn $name(ready: Typed) -> Typed {
+            black_box(&ready).push();
+            ready
+        }
+    };
+}
+
+count_typed!(naive_one_by_address, Address, One);
+count_typed!(naive_one_typed, Type, One);
+count_typed!(naive_two_by_address, Address, Two);
+count_typed!(naive_two_typed, Type, Two);
+count_typed!(naive_four_by_address, Address, Four);
+count_typed!(naive_four_typed, Type, Four);
 count_borrow!(naive_data, Nothing);
 count_borrow!(naive_data_read, Read);
 count_borrow!(naive_data_write, Write);
@@ -348,7 +373,13 @@ library_benchmark_group!(
         naive_closures_512,
         naive_data,
         naive_data_read,
-        naive_data_write
+        naive_data_write,
+        naive_one_by_address,
+        naive_one_typed,
+        naive_two_by_address,
+        naive_two_typed,
+        naive_four_by_address,
+        naive_four_typed
     ]
 );
 library_benchmark_group!(name = c, benchmarks = [c_push, c_push_named, c_push_async, c_operators]);

@@ -39,6 +39,9 @@ CEILINGS = [
     Ceiling("a name of a replay", "naive_replay", "naive_replay", [("names-64", "names-8")], 90, over=56),
     Ceiling("push in C - in Rust", "c_push", "naive_dynamic", IN_C, 205, 60),
     Ceiling("asynchronous in C - in Rust", "c_push_async", "naive_async", IN_C, 320, 200),
+    Ceiling("typed - by address, one value", "naive_one_typed", "naive_one_by_address", ["chain"], 5),
+    Ceiling("typed - by address, two values", "naive_two_typed", "naive_two_by_address", ["chain"], 5),
+    Ceiling("typed - by address, four values", "naive_four_typed", "naive_four_by_address", ["chain"], 5),
 ]
 
 
