@@ -40,6 +40,7 @@ CONFIGURATIONS = {
     "faults": ("counted-mutants", "", COUNTED),
     "futures": ("counted-mutants", "", COUNTED),
     "interface": ("counted-mutants", "", COUNTED),
+    "typed": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
