@@ -178,7 +178,7 @@ impl<T: ?Sized + Sync + 'static> Resources for &Value<T> {
     }
 
     #[inline(always)]
-    unsafe fn lend<'a>(held: &'a ReadPlace<T>) -> &'a T {
+    unsafe fn lend(held: &ReadPlace<T>) -> &T {
         // SAFETY: by the contract.
         unsafe { held.lend() }
     }
@@ -200,7 +200,8 @@ impl<T: ?Sized + Send + 'static> Resources for Write<&Value<T>> {
     }
 
     #[inline(always)]
-    unsafe fn lend<'a>(held: &'a WritePlace<T>) -> &'a mut T {
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn lend(held: &WritePlace<T>) -> &mut T {
         // SAFETY: by the contract. The operation was lent the value once: a second claim of it was
         // refused.
         unsafe { held.lend_mut() }
