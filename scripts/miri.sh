@@ -3,8 +3,8 @@
 # rules of aliasing forbid (Tree Borrows), data races, and uses after the end. It runs another
 # interleaving, and lets loads see other old values, for each seed.
 #
-#   scripts/miri.sh                    the oracle, programs over arrays of devices, and the tests of
-#                                      typed values, with 92 seeds: hours
+#   scripts/miri.sh                    the oracle, programs over arrays of devices and over typed
+#                                      values, with 92 seeds: hours
 #   scripts/miri.sh 2                  with so many seeds
 #   SERIATIM_MIRI_FIRST_SEED=40 scripts/miri.sh 2
 #   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs:
@@ -97,7 +97,7 @@ for ((seed = first; seed < first + seeds; seed++)); do
     for of in "$seed" $((seed + 1)) $((seed + 2)); do
         ARRAYS_SEED=$of try "arrays of devices, seed $of" "$seed" --manifest-path "$package" --test arrays
     done
-    TYPED_SEED=$seed try "typed values, seed $seed" "$seed" --manifest-path "$package" --test typed
+    TYPED_SEED=$seed try "typed values, seed $seed" "$seed" --manifest-path "$package" --test typed programs::
     try "oracle, seed $seed" "$seed" --manifest-path "$package" --test oracle a_million_random_operations_run_in_one_serial_order
 done
 [ "$failures" = 0 ] || { echo "NOT CLEAN: $failures failures, see above"; exit 1; }

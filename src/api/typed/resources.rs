@@ -1,9 +1,9 @@
 //! `Resources`: what an operation is lent, and how it says so. `&value`, `Write(&value)`, and
 //! options, arrays and tuples of them are here; slices are in `slices.rs`.
 //!
-//! `run.rs` calls all of it: `enter` and `keep` on the thread that pushes or captures, `lend` on the
-//! thread that calls the closure. In between there are addresses (`ReadPlace`, `WritePlace`) in the
-//! operation's block, with nothing counted.
+//! `run.rs` calls all of it: `enter` and `keep` on the thread that pushes or captures, `lend` on
+//! the thread that calls the closure. In between there are addresses (`ReadPlace`, `WritePlace`) in
+//! the operation's block, with nothing counted.
 
 use crate::api::typed::value::{Value, ValueOwner};
 use crate::engine::draft::Draft;
