@@ -18,6 +18,8 @@ use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Counts an operation in, if there is room under the bound; says whether there was.
+#[cold]
+#[inline(never)]
 pub fn take_room(core: &Core) -> bool {
     let mut now = core.in_flight.load(Relaxed);
     while now < core.settings.bound {
@@ -84,7 +86,8 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
 }
 
 /// Gives back the place of an operation that has ended, or was not pushed.
-#[inline]
+#[cold]
+#[inline(never)]
 pub fn give_room_back(core: &Core) {
     core.in_flight.fetch_sub(1, AcqRel);
     core.below_bound.notify(|| true);

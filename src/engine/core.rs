@@ -112,8 +112,13 @@ impl Core {
     /// place, since it is over when the push returns; but at the bound it waits like any other.
     #[inline]
     pub fn has_room(&self) -> bool {
-        let bound = self.settings.bound;
-        bound == 0 || self.in_flight.load(Relaxed) < bound
+        self.settings.bound == 0 || self.is_below_bound()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_below_bound(&self) -> bool {
+        self.in_flight.load(Relaxed) < self.settings.bound
     }
 
     /// By what it is learned how long a stored closure takes, if it is.

@@ -43,7 +43,6 @@ fn everything_can_be_sent_shared_and_shown() {
         ReadGuard<'_, u8>,
         WriteGuard<'_, u8>,
     )>();
-    fn lent<T: Sync>() {}
     lent::<(ReadGuard<'_, u8>, WriteGuard<'_, u8>)>();
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();

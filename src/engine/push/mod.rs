@@ -125,9 +125,10 @@ pub fn push_erased(
     closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     let (body, size) = (closure.body, closure.size());
-    // Its pusher has to look whether it is ready.
+    // An asynchronous closure that may be short: its pusher has to look whether it is ready.
     let may_start_here = matches!(body.run, Run::Async(_)) && request.flags == 0 && core.learned.has(request.property);
-    let is_logged = !may_start_here
+    let is_logged = core.workers.is_some()
+        && !may_start_here
         && closure.offer(|from| {
             // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
             // logged. `logged::push` gives the storage of such a closure.
