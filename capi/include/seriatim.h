@@ -414,7 +414,8 @@ typedef struct SeriatimMemoryUsage {
 //
 // Called on a thread of the engine, or on one that pushes, waits or completes; or inside the call
 // that begins the wait, if it is over already. It should be short: the thread has other things to
-// do. It must not wait for the engine, and must not unwind. It may push.
+// do. It must not wait for the engine, so it must not delete what may be its last handle. It must
+// not unwind. It may push.
 typedef void (*SeriatimReadyFunction)(void *argument, SeriatimStatus status);
 
 #ifdef __cplusplus

@@ -89,7 +89,8 @@ fn a_future_that_wakes_itself_takes_turns_with_others() {
             // By reference and by value, once and twice.
             context.waker().wake_by_ref();
             if left % 2 == 0 {
-                context.waker().clone().wake();
+                let own = context.waker().clone();
+                own.wake();
             }
             if left == 0 {
                 Poll::Ready(())
