@@ -1,11 +1,12 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
 //! room if there is none. Used by `push/mod.rs` (`push_enlisted`) and `push/logged.rs`, on the
-//! pusher, if the engine has a bound and the operation is no wait. What finds no room at once is
-//! enlisted, so the rules for that are in one place.
+//! pusher, if the engine has a bound and the operation is no wait; by `complete.rs` and
+//! `execute.rs` at its end. What finds no room at once is enlisted, so the rules for that are in
+//! one place.
 //!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
-//! an operation counts it out (`Core::end` in `complete.rs`); for what is queued on a device the
-//! watcher does it (`gpu/watch.rs`). `push/` gives back the place of a push that is refused.
+//! an operation counts it out; for what is queued on a device the watcher does it
+//! (`gpu/watch.rs`). `push/` gives back the place of a push that is refused.
 //! `gpu/call.rs` counts in each operation of a graph that it queues on a device. `fork.rs` clears
 //! the count in the child.
 

@@ -94,7 +94,7 @@ impl Core {
                 pay(local);
                 return;
             }
-            let pushed = (flags & FLAG_GRAPH != 0).then(|| (stamp(block), pushed_at(block)));
+            let pushed = (flags & FLAG_GRAPH != 0).then(|| (stamp(block), Block::pushed_at(block)));
             let run = RunContext { pushed, ..self.run_context(block, inherited.as_ref(), worker) };
             enter(local);
             match body.run {
@@ -383,18 +383,6 @@ impl Finish for Core {
 #[inline]
 pub fn is_skipped(property: Property, inherits: bool, state: StateSnapshot) -> bool {
     inherits && property != Property::NoSkip || state.is_shut_down() && property != Property::DeleteVar
-}
-
-/// When an operation was pushed, if it is profiled; else 0.
-unsafe fn pushed_at(block: *mut Block) -> u64 {
-    // SAFETY: the operation is ours.
-    unsafe {
-        if (*block).flags & FLAG_PROFILED != 0 {
-            (*Block::times(block)).push
-        } else {
-            0
-        }
-    }
 }
 
 /// When and where an operation was pushed.

@@ -1,7 +1,8 @@
 //! Asynchronous closures: the functions that run or drop a stored one, and the key by which an
 //! engine learns how long it holds its thread.
 //!
-//! Used by `src/api/` and `src/engine/replay/private.rs`, where they are pushed. They are stored,
+//! Used by `src/api/`, `src/engine/replay/private.rs` and `src/engine/wait/hold.rs`, where they are
+//! pushed. They are stored,
 //! run and dropped as `closure.rs` says. A closure is moved out of its block before it is called,
 //! since its block may be another operation's as soon as the completion is used.
 

@@ -8,7 +8,7 @@
 //! the stage says that they are in use.
 
 use crate::device::{Context, Device, DEVICES};
-use crate::operation::block::{Block, ASSEMBLED, PENDING};
+use crate::operation::block::{Block, ASSEMBLED, FLAG_PROFILED, PENDING};
 use crate::operation::layout::CLASSES;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -172,6 +172,21 @@ impl Block {
         // SAFETY: held. Release: as in `enter`.
         let lifecycle = unsafe { &(*this).lifecycle };
         let _ = lifecycle.compare_exchange(ASSEMBLED, PENDING, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// When an operation was pushed, if it is profiled; else 0.
+    ///
+    /// # Safety
+    /// `this` points to an operation that the caller owns.
+    pub unsafe fn pushed_at(this: *mut Block) -> u64 {
+        // SAFETY: by the contract. A profiled operation has times.
+        unsafe {
+            if (*this).flags & FLAG_PROFILED != 0 {
+                (*Block::times(this)).push
+            } else {
+                0
+            }
+        }
     }
 
     /// Stores the worker on which an asynchronous operation started, for its end.
