@@ -119,7 +119,7 @@ pub unsafe extern "C" fn seriatim_when_ready_write(
         if cfg!(not(unix)) || descriptor < 0 {
             return Err(bad(format!("{descriptor} is no descriptor that can be written to")));
         }
-        let written = WrittenAtTheEnd(descriptor);
+        let written = WrittenAtTheEnd::new(descriptor);
         // SAFETY: by the contract.
         let engine = &unsafe { borrow(engine, "engine") }?.0;
         let tell = engine.op("tell a descriptor").read(variable).property(Property::NoSkip);
@@ -221,10 +221,20 @@ impl Told {
 }
 
 /// A descriptor that is written to when this is dropped.
-struct WrittenAtTheEnd(c_int);
-
-impl Drop for WrittenAtTheEnd {
+struct WrittenAtTheEnd {
     #[cfg(unix)]
+    descriptor: c_int,
+}
+
+#[cfg(unix)]
+impl WrittenAtTheEnd {
+    fn new(descriptor: c_int) -> WrittenAtTheEnd {
+        WrittenAtTheEnd { descriptor }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for WrittenAtTheEnd {
     fn drop(&mut self) {
         unsafe extern "C" {
             fn write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize;
@@ -232,9 +242,19 @@ impl Drop for WrittenAtTheEnd {
         let one = 1_u64;
         // SAFETY: eight bytes, which live until the call returns. The program keeps the descriptor
         // open.
-        let _ = unsafe { write(self.0, (&raw const one).cast(), size_of::<u64>()) };
+        let _ = unsafe { write(self.descriptor, (&raw const one).cast(), size_of::<u64>()) };
     }
+}
 
-    #[cfg(not(unix))]
+/// Nothing: the caller has refused every descriptor.
+#[cfg(not(unix))]
+impl WrittenAtTheEnd {
+    fn new(_: c_int) -> WrittenAtTheEnd {
+        WrittenAtTheEnd {}
+    }
+}
+
+#[cfg(not(unix))]
+impl Drop for WrittenAtTheEnd {
     fn drop(&mut self) {}
 }

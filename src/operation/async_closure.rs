@@ -69,7 +69,7 @@ impl<G: AsyncFunction> AsyncBody<G> {
             if const { is_inline::<G>() } {
                 (&*storage.cast::<G>()).key()
             } else {
-                (&**storage.cast::<Box<G>>()).key()
+                (**storage.cast::<Box<G>>()).key()
             }
         }
     }

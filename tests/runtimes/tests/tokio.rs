@@ -49,7 +49,7 @@ fn a_wait_is_given_up_and_its_task_goes_on() {
         runtime.block_on(async {
             let x = engine.new_variable();
             let (open, opened) = tokio::sync::oneshot::channel::<()>();
-            engine.op("waits").write(x).push_future(async move { opened.await }).unwrap();
+            engine.op("waits").write(x).push_future(opened).unwrap();
             for _ in 0..20 {
                 let short = Duration::from_micros(200);
                 assert!(tokio::time::timeout(short, engine.ready(x)).await.is_err());
