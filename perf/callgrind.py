@@ -30,7 +30,7 @@ ALL = ["chain", "fan", "independent", "random", "shared-read", "stencil", "unrel
 IN_C = ["chain", "random"]
 Ceiling = collections.namedtuple("Ceiling", "what one other workloads most goal over", defaults=[None, 1])
 CEILINGS = [
-    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 4, 0),
+    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 6, 0),
     Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", ["fan"], 8, 0),
     Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 4, 0),
     Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 4, 0),

@@ -133,7 +133,7 @@ impl Graph {
         }
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
-        if core.always_inside(request.property) && inner.plain && core.has_room() {
+        if core.always_inside(request.property) && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay
             // under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
