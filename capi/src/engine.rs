@@ -42,7 +42,7 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   that do almost nothing. What is learned is kept for each function. Of an asynchronous
 ///   operation the time counts until its function returns, and not until its completion is used. Do
 ///   not set it if a function may wait for something that a pushing thread does after the push: it
-///   would wait for ever.
+///   would wait for ever. No effect with a bound.
 /// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 /// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
 ///   default 100. If they take longer, the engine is of no use in the child, and says so.

@@ -317,8 +317,8 @@ impl Builder {
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
     /// push: the closure would wait for ever. The naive engine runs operations inside their push in
-    /// any case, and needs no such setting. At a [`bound`](Builder::bound) a push waits for room
-    /// also if its closure would run inside it.
+    /// any case, and needs no such setting. With a [`bound`](Builder::bound) the setting has no
+    /// effect.
     ///
     /// ```
     /// use std::time::Duration;

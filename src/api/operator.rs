@@ -23,7 +23,7 @@ use crate::engine::core::Core;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::inline::policy::{CostKey, InlinePolicy};
 use crate::engine::push::logged::{class_of, push_known};
-use crate::engine::push::{may_run_here, push_behind, push_enlisted, push_erased, runs_here};
+use crate::engine::push::{push_behind, push_enlisted, push_erased, runs_here};
 use crate::engine::replay::program::{detached, sync, Body};
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
@@ -94,7 +94,7 @@ impl RunsInside {
     /// For operations of this request with so many variables, whose closure is synchronous.
     fn of(core: &Core, request: &Request, count: usize) -> RunsInside {
         let mut asked = false;
-        let may = may_run_here(core, request, || {
+        let may = runs_here(core, request, || {
             asked = true;
             true
         });
@@ -287,8 +287,7 @@ impl Operator {
         let inside = matches!(inner.inside, RunsInside::Always)
             || matches!(inner.inside, RunsInside::WhenShort) && inner.inline_policy.runs_inside(|| inner.key);
         let mut tried = Tried::NotNow;
-        let here = inside && context == Context::cpu(0) && core.has_room();
-        if let (true, OperatorCall::Sync(call)) = (here, &inner.call) {
+        if let (true, OperatorCall::Sync(call)) = (inside && context == Context::cpu(0), &inner.call) {
             tried = call.run_inside(inner, core);
         }
         match tried {

@@ -68,7 +68,9 @@ impl Core {
     /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
     pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>, gpus: Gpus) -> Result<Core, Error> {
         asymmetric_fence::prepare();
-        let inline = settings.inline;
+        // With a bound nothing runs inside its push: the bound counts operations in flight, and an
+        // operation that runs inside its push never is.
+        let inline = settings.bound == 0 && settings.inline;
         let naive = settings.kind == Kind::Naive;
         let limit = if settings.inline_below.is_zero() { DECLARED } else { settings.inline_below };
         // Copies have their own worker.
@@ -106,19 +108,6 @@ impl Core {
     #[inline]
     pub fn always_inside(&self, property: Property) -> bool {
         self.inside.has(property) && !self.learned.has(property)
-    }
-
-    /// Whether there is room for an operation under the bound. What runs inside its push takes no
-    /// place, since it is over when the push returns; but at the bound it waits like any other.
-    #[inline]
-    pub fn has_room(&self) -> bool {
-        self.settings.bound == 0 || self.is_below_bound()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn is_below_bound(&self) -> bool {
-        self.in_flight.load(Relaxed) < self.settings.bound
     }
 
     /// By what it is learned how long a stored closure takes, if it is.

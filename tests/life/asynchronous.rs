@@ -122,8 +122,10 @@ fn a_short_asynchronous_closure_is_called_in_its_push() {
 fn what_is_undeclared_or_elsewhere_is_called_on_a_worker() {
     let _watchdog = Watchdog::new(60, "asynchronous closures on workers");
     for kind in [Kind::PerDevice, Kind::Pooled] {
-        let engine = with_workers(kind).build().unwrap();
-        assert_eq!(Left::new(engine, Way::Once, false).push(1_000), 0, "{kind}: undeclared");
+        let default = || with_workers(kind);
+        assert_eq!(Left::new(default().build().unwrap(), Way::Once, false).push(1_000), 0, "{kind}: undeclared");
+        let bounded = default().bound(100).inline_below(Duration::from_millis(1)).build().unwrap();
+        assert_eq!(Left::new(bounded, Way::Once, true).push(1_000), 0, "{kind}: with a bound");
     }
     let engine = learning(Kind::PerDevice);
     for (context, property) in [(Context::cpu(1), Property::Normal), (Context::cpu(0), Property::Io)] {

@@ -2,7 +2,7 @@
 //! once they are not; else where their data is.
 
 use crate::common::*;
-use seriatim::{Context, Engine, ErrorKind, IdlePolicy, Kind, RunContext, WhenFull};
+use seriatim::{Context, Engine, IdlePolicy, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,32 +171,9 @@ fn by_default_only_what_is_declared_short_runs_inside_its_push() {
 }
 
 #[test]
-fn under_a_bound_what_is_short_runs_inside_its_push_and_takes_no_place() {
-    let _watchdog = Watchdog::new(60, "declared short, under a bound");
-    for kind in [Kind::Naive, Kind::PerDevice, Kind::Pooled] {
-        let builder = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).bound(2);
-        let engine = builder.when_full(WhenFull::WouldBlock).build().unwrap();
-        let (x, here) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
-        let push = || {
-            let here = Arc::clone(&here);
-            let body = move |run: &RunContext<'_>| _ = here.fetch_add(usize::from(run.worker().is_none()), Relaxed);
-            engine.op("short").writes([x]).short().push(body)
-        };
-        // One place is taken and one is free. Not all run here: a thread that loses its core takes
-        // them to be long for a while.
-        let first = hold(&engine, &[], &[engine.new_variable()]);
-        eventually("a hundred in a row run inside their pushes", || {
-            here.store(0, Relaxed);
-            (0..100).all(|_| push().is_ok()) && here.load(Relaxed) == 100
-        });
-        // At the bound they wait for room as all others do.
-        let second = hold(&engine, &[], &[engine.new_variable()]);
-        assert_eq!(push().unwrap_err().kind(), ErrorKind::EngineFull, "{kind}");
-        first.complete();
-        second.complete();
-        engine.wait_for_all().unwrap();
-        push().unwrap();
-    }
+fn with_a_bound_nothing_runs_inside_its_push() {
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).bound(1_000);
+    assert_eq!(inside(&engine.build().unwrap(), true, 5_000), 0);
 }
 
 #[test]

@@ -184,17 +184,10 @@ fn try_wide(
     claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut run))
 }
 
-/// Whether an operation of this request runs inside its push now, if its tickets have come. Also
+/// Whether an operation of this request may run inside its push, if its tickets have come. Also
 /// called by `api/operator.rs`.
 #[inline]
 pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
-    core.has_room() && may_run_here(core, request, is_short)
-}
-
-/// Whether operations of this request may run inside their pushes while there is room under the
-/// bound. Also called by `api/operator.rs`, once for all pushes of an operator.
-#[inline]
-pub fn may_run_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
     // Other contexts have their own workers.
     core.inside.has(request.property)
         && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED) == 0
