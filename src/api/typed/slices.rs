@@ -142,9 +142,27 @@ impl<T: ?Sized> EachMut<'_, T> {
     /// # engine.wait_for_all()?;
     /// # Ok::<(), seriatim::Error>(())
     /// ```
+    ///
+    /// Only where the values may be read by several threads may the iterator go to another one:
+    ///
+    /// ```compile_fail,E0277
+    /// # let engine = seriatim::Engine::new()?;
+    /// let cells = [engine.value(std::cell::Cell::new(1))];
+    /// engine.op("race").run(seriatim::Write(&cells[..]), |cells| {
+    ///     let theirs = cells.iter();
+    ///     std::thread::scope(|scope| _ = scope.spawn(move || theirs.for_each(|cell| cell.set(2))));
+    /// })?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + DoubleEndedIterator {
-        // SAFETY: as in `index_mut`; what is made is shared, as this is.
-        self.0.iter().map(|place| unsafe { place.lend() })
+        // The closure has this, so that the iterator is `Send` only if references to values are.
+        // What it goes through asks less, since it can also lend the values to be changed.
+        let lent: PhantomData<&T> = PhantomData;
+        self.0.iter().map(move |place| {
+            let _ = &lent;
+            // SAFETY: as in `index_mut`; what is made is shared, as this is.
+            unsafe { place.lend() }
+        })
     }
 
     /// The values to change, in the order of the slice. All references may be kept at once.
