@@ -121,8 +121,8 @@ fn a_waker_that_is_taken_back_is_dropped_once() {
     });
 }
 
-/// A task whose polls look at what those that wake have written. Whoever is told to queue it polls
-/// it at once.
+/// A task whose polls look at what those that wake have written. The thread that is told to queue
+/// it polls it at once.
 struct Task {
     state: PollState,
     future: Guarded,

@@ -14,8 +14,8 @@
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
 //! others. Two things are decided when the operator is made, since they are the same at each push.
 //! One is the order of its claims, which are not sorted again. The other is whether it may run
-//! inside its pushes. If it is asynchronous, its operations are enlisted, and
-//! `src/engine/inline/asynchronous.rs` decides where they start.
+//! inside its pushes. If it is asynchronous, its operations are pushed like those of closures
+//! (`push_erased`).
 
 use crate::device::Context;
 use crate::engine::claims::Declared;

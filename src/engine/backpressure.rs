@@ -19,6 +19,7 @@ use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Counts an operation in, if there is room under the bound; says whether there was.
+// Out of line, as is `give_room_back`: most engines have no bound.
 #[cold]
 #[inline(never)]
 pub fn take_room(core: &Core) -> bool {

@@ -13,6 +13,7 @@
 
 use crate::device::Context;
 use crate::operation::access::Mode;
+use crate::operation::block::FLAG_WAIT;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::handle::Variable;
@@ -32,6 +33,11 @@ impl Request {
     #[inline]
     pub fn named(name: Name) -> Request {
         Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, flags: 0 }
+    }
+
+    /// A wait: an operation without a name that tells a waiter, also of a failure.
+    pub fn wait() -> Request {
+        Request { property: Property::NoSkip, flags: FLAG_WAIT, ..Request::named(Name::default()) }
     }
 }
 

@@ -160,7 +160,8 @@ impl Commons for Destinations<'_, '_> {
         // block of a ring always goes into a log. An operation that `take` returns is ours.
         unsafe {
             let workers = self.core.workers.as_ref();
-            let starts_here = || operation == self.own && self.core.may_start_inside(block);
+            let starts_here =
+                || operation == self.own && { self.core.may_start_inside(Block::property(block), &*(*block).body) };
             let is_logged = || !Block::is_linked(block) || is_for_any_worker(block) && !starts_here();
             if let Some(workers) = workers.filter(|_| is_logged()) {
                 log(workers, self.local, operation);

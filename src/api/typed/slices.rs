@@ -93,7 +93,7 @@ impl<T: ?Sized> Index<usize> for Each<'_, T> {
     /// # Panics
     /// As a slice does, which fails the operation.
     fn index(&self, at: usize) -> &T {
-        // SAFETY: whoever made this was lent all of the values, for as long as it lives.
+        // SAFETY: the values were all lent to what made this, for as long as it lives.
         unsafe { self.0[at].lend() }
     }
 }
@@ -203,7 +203,7 @@ impl<T: ?Sized> IndexMut<usize> for EachMut<'_, T> {
     /// # Panics
     /// As a slice does, which fails the operation.
     fn index_mut(&mut self, at: usize) -> &mut T {
-        // SAFETY: whoever made this was lent all of the values to change them, for as long as it
+        // SAFETY: the values were all lent to what made this, to be changed, for as long as it
         // lives, and it alone leads to them.
         unsafe { self.0[at].lend_mut() }
     }

@@ -1,9 +1,9 @@
 //! A future that is an asynchronous operation. [`Task`] has it, in a block of the pool.
 //!
 //! `api/push_future.rs` pushes an operation whose closure has the task ([`Prepared`]). The thread
-//! that calls the closure polls the future first. Whoever wakes the task later queues its block,
-//! like the part of a graph (`replay/part.rs`): a worker of the operation's group takes it and
-//! polls again. The naive engine has no workers, so there the waking thread polls.
+//! that calls the closure polls the future first. A thread that wakes the task later queues its
+//! block, like the part of a graph (`replay/part.rs`). A worker of the operation's group takes it
+//! and polls again. The naive engine has no workers, so there the waking thread polls.
 //! `util/poll_state.rs` sees to it that one thread at a time has the task. When the future is ready
 //! or has unwound, it is dropped, and the completion ends the operation.
 //!

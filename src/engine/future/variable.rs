@@ -4,7 +4,6 @@
 //! `wait/for_var.rs`, with a promise in place of an event. The promise is kept on the thread that
 //! finds the wait ready: one that ends an operation, or the caller. No state here.
 
-use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::future::cell::{promise, Awaited};
 use crate::engine::push::admission::cut_off;
@@ -13,11 +12,8 @@ use crate::engine::request::{Claim, Request};
 use crate::engine::wait::for_var::is_quiet;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
-use crate::operation::block::FLAG_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
-use crate::operation::name::Name;
-use crate::operation::property::Property;
 use crate::sync::thread;
 use crate::variable::handle::Variable;
 use std::sync::Arc;
@@ -31,13 +27,7 @@ pub fn when_free(core: &Arc<Core>, variable: Variable, mode: Mode) -> Result<Opt
     if core.is_cut_off() {
         return Err(cut_off());
     }
-    let request = Request {
-        context: Context::cpu(0),
-        property: Property::NoSkip,
-        priority: 0,
-        name: Name::default(),
-        flags: FLAG_WAIT,
-    };
+    let request = Request::wait();
     let claim = Claim { variable, mode };
     // The push of a wait is refused only while another thread forks.
     loop {

@@ -1,9 +1,9 @@
 //! Starting an asynchronous operation inside its push, and measuring for how long its closure holds
 //! the thread that calls it.
 //!
-//! Used by `engine/ticket_host.rs`, `dispatch/pooled.rs` and `dispatch/per_device.rs`, on the
-//! pusher; and by `engine/execute.rs`, on workers and on threads that help. The naive engine, which
-//! learns nothing, does not come here.
+//! Used by `push/mod.rs`, `engine/ticket_host.rs`, `dispatch/pooled.rs` and
+//! `dispatch/per_device.rs`, on the pusher; and by `engine/execute.rs`, on workers and on threads
+//! that help. The naive engine, which learns nothing, does not come here.
 //!
 //! Such an operation has a block and is enlisted like any other, because its completion may be used
 //! when its push is long over. But it does not go into a log: its pusher looks at its tickets
@@ -24,9 +24,10 @@ use crate::engine::inline::policy::InlinePolicy;
 use crate::engine::nesting::{enter, is_deep, leave, pay};
 use crate::error::Fault;
 use crate::operation::block::{Block, RUNNING};
-use crate::operation::closure::Run;
+use crate::operation::closure::{Run, Vtable};
 use crate::operation::completion::Finish;
 use crate::operation::current::within;
+use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
@@ -34,13 +35,9 @@ use std::sync::Arc;
 impl Core {
     /// Whether the pusher of an operation has to look whether it is ready: it is asynchronous, and
     /// may start inside its push.
-    ///
-    /// # Safety
-    /// The block is held, and that of an operation.
     #[inline]
-    pub unsafe fn may_start_inside(&self, block: *mut Block) -> bool {
-        // SAFETY: by the contract. What is read was written by the push, and stays.
-        unsafe { self.learned.has(Block::property(block)) && matches!((*(*block).body).run, Run::Async(_)) }
+    pub fn may_start_inside(&self, property: Property, body: &Vtable) -> bool {
+        self.learned.has(property) && matches!(body.run, Run::Async(_))
     }
 
     /// Starts an operation that became ready in its push, on the pusher, if it is asynchronous and

@@ -126,7 +126,7 @@ pub fn push_erased(
 ) -> Result<(), Error> {
     let (body, size) = (closure.body, closure.size());
     // An asynchronous closure that may be short: its pusher has to look whether it is ready.
-    let may_start_here = matches!(body.run, Run::Async(_)) && request.flags == 0 && core.learned.has(request.property);
+    let may_start_here = request.flags == 0 && core.may_start_inside(request.property, body);
     let is_logged = core.workers.is_some()
         && !may_start_here
         && closure.offer(|from| {

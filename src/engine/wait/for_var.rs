@@ -13,7 +13,6 @@
 //! No state here: the closures of 3 and 4 only set the event (`wait/event.rs`), on the thread that
 //! finds the wait ready (`Core::hand_out` in `complete.rs`, `push/mod.rs`).
 
-use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
@@ -28,11 +27,9 @@ use crate::engine::wait::pull::pull;
 use crate::engine::wait::wait_list::{deadline, remaining};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
-use crate::operation::block::FLAG_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::erase;
-use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::thread::context::ThreadContext;
@@ -83,13 +80,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
     }
     let deadline = deadline(timeout);
     let event = OneShot::take();
-    let request = Request {
-        context: Context::cpu(0),
-        property: Property::NoSkip,
-        priority: 0,
-        name: Name::default(),
-        flags: FLAG_WAIT,
-    };
+    let request = Request::wait();
     let claim = Claim { variable, mode };
     let late = || {
         if core.is_cut_off() {
