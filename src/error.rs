@@ -43,6 +43,11 @@ pub enum ErrorKind {
     /// An asynchronous operation dropped its [`Completion`](crate::Completion) without completing
     /// or failing it.
     CompletionDropped,
+    /// The [`CancelToken`](crate::CancelToken) of an operation was cancelled before the operation
+    /// started, so it was skipped.
+    Cancelled,
+    /// The deadline of an operation had passed before the operation started, so it was skipped.
+    DeadlineExceeded,
     /// The variable was deleted before this call, or during a wait.
     VariableDeleted,
     /// The variable belongs to another engine.
@@ -70,7 +75,8 @@ pub enum ErrorKind {
     /// Buffers do not go together, or do not belong to the operation's device.
     BufferMismatch,
     /// As many operations are in flight as the bound allows, and the engine was told not to wait;
-    /// or one has more than 8 million variables, or a graph more than 500 million operations.
+    /// or one has more than 8 million variables, or a graph more than 500 million operations. Or a
+    /// thread has too many [scopes](crate::Engine::scope) open inside each other.
     EngineFull,
     /// A setting has a value that is not valid; the message lists the valid values.
     BadSetting,
@@ -80,7 +86,8 @@ pub enum ErrorKind {
     PriorityRefused,
     /// The system refused to lock memory as the settings ask for, or cannot.
     MemoryLockRefused,
-    /// A wait inside an operation could wait for that very operation.
+    /// A wait inside an operation could wait for that very operation, or a
+    /// [scope](crate::Engine::scope) there for an operation that does.
     WaitInsideOperation,
     /// A wait ran out of time; the message names what is pending and behind what.
     TimedOut,
@@ -97,6 +104,10 @@ pub enum ErrorKind {
     UndeclaredAccess,
     /// The variable is private to a graph, and this call is not an operation of that graph.
     PrivateVariable,
+    /// An operation is to commute on a variable that was not made for that
+    /// ([`Engine::new_commutative_variable`](crate::Engine::new_commutative_variable)), or on a
+    /// device.
+    CannotCommute,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted,
 }
@@ -288,6 +299,7 @@ impl Beyond {
 /// When and by which thread something was pushed: a push's number, and the number of the pusher's
 /// thread cache. Stamps of one cache can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stamp(u64);
 
 impl Stamp {

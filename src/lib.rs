@@ -35,15 +35,19 @@
 //! | push functions, wait, stop | [`Engine`] |
 //! | choose workers, cores, idling, bounds | [`Engine::builder`], [`Settings`] for the defaults |
 //! | lend values to operations, by type | [`Engine::value`], [`OperationBuilder::run`], [`Engine::tiles`] |
+//! | change values in any order, add up in copies | [`Engine::commutative`], [`Commute`], [`Engine::reduction`], [`Reduce`] |
+//! | borrow from the stack, nest parallelism | [`Engine::scope`], [`Scope`], [`ScopePart`] |
 //! | carry values between operations, checked as it runs | [`Data`] |
 //! | push the same operation often | [`Operator`] |
 //! | get a result, wait with `await`, push a future | [`OperationBuilder::compute`], [`Pending`], [`Engine::ready`], [`OperationBuilder::push_future`] |
 //! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`], [`Instances`] |
 //! | replay operations so that iterations overlap | [`Engine::capture_pipeline`], [`Pipeline`] |
+//! | cancel operations that have not started, or set them a deadline | [`CancelToken`], [`StartLimits`] |
 //! | end an operation later, on another thread | [`OperationBuilder::push_async`], [`Completion`] |
 //! | run operations on GPUs, copy arrays | [`gpu`], [`Context::gpu`], [`RunContext::stream`], [`Engine::copy`] |
 //! | learn why something failed | [`Error`], [`ErrorKind`], [`Builder::on_error`] |
 //! | learn where time goes | [`Engine::start_profiling`], [`Profile`], [`Engine::dump_dot`] |
+//! | watch an engine that runs | [`Engine::stats`], [`Stats`] |
 //!
 //! **Order.** Pushes from any number of threads have one total order, the same on every variable.
 //! Each operation runs once, or is skipped because an operation that it depends on failed.
@@ -57,8 +61,12 @@
 //! [`IdlePolicy`] what a sleeping worker costs. [`Builder::inline_below`] is for closures that take
 //! less time than the way to another core. `examples/latency.rs` measures a push and a wait.
 //!
-//! **Features.** There is one, `cuda`, which is off by default: the devices of CUDA's driver, which
-//! is looked for when a program runs ([`gpu`]). It needs Rust 1.88.
+//! **Features.** All are off by default. `cuda` has the devices of CUDA's driver, which is looked
+//! for when a program runs ([`gpu`]); it needs Rust 1.88. `serde` writes and reads a [`Profile`],
+//! and writes [`Stats`]. `tracing` tells subscribers of that crate about operations: a span of the
+//! target `seriatim`, level trace, around each call of a named operation's closure, and an event of
+//! level error for each failure. `metrics` has `Engine::record_metrics`, which tells the recorder
+//! of that crate what [`Engine::stats`] says.
 
 #![deny(missing_docs, missing_debug_implementations)]
 #![cfg_attr(
@@ -94,6 +102,7 @@ pub use api::engine::Engine;
 pub use api::graph::Graph;
 pub use api::instances::Instances;
 pub use api::keyed_builder::KeyedBuilder;
+pub use api::limited_builder::LimitedBuilder;
 #[doc(hidden)]
 pub use api::listed::Listed;
 pub use api::operation::OperationBuilder;
@@ -101,23 +110,31 @@ pub use api::operator::Operator;
 pub use api::parameter::Parameter;
 pub use api::pending::Pending;
 pub use api::pipeline::Pipeline;
+pub use api::scope::{Scope, ScopeBuilder};
+pub use api::typed::each_iter::{EachIter, EachIterMut};
 pub use api::typed::guard::{ReadGuard, WriteGuard};
-pub use api::typed::resources::{Resources, Write};
+pub use api::typed::part::ScopePart;
+pub use api::typed::reduction::{Reduce, Reduction};
+pub use api::typed::resources::{Anywhere, Commute, InScope, Resources, Write};
 pub use api::typed::slices::{Each, EachMut};
 pub use api::typed::value::Value;
 pub use api::when::{WhenAllEnded, WhenFree};
 pub use device::{Context, Device};
 pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
+pub use engine::stats::{PoolStats, Stats};
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use operation::async_closure::AsyncFunction;
+pub use operation::cancel_token::CancelToken;
 pub use operation::closure::IntoOutcome;
 pub use operation::completion::Completion;
 pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
-pub use profile::{DeviceSpan, Event, Overlap, Profile, StreamName, Summary, Times, Use};
+pub use operation::start_limits::StartLimits;
+pub use profile::{CriticalPath, DeviceSpan, Event, Overlap, Profile, StreamName, Summary, Times, Use};
 pub use variable::handle::Variable;
+pub use worker::counters::WorkerStats;
 
 /// GPUs: arrays on them, streams of the program's own, and the seam to what drives them.
 ///
@@ -180,11 +197,26 @@ mod programs {
     #[doc = concat!("```\n", include_str!("../examples/values.rs"), "\n```")]
     struct ValuesExample;
 
+    #[doc = include_str!("../docs/src/modes.md")]
+    struct AccessModes;
+
+    #[doc = concat!("```\n", include_str!("../examples/modes.rs"), "\n```")]
+    struct AccessModesExample;
+
+    #[doc = include_str!("../docs/src/scopes.md")]
+    struct Scopes;
+
+    #[doc = concat!("```\n", include_str!("../examples/scopes.rs"), "\n```")]
+    struct ScopesExample;
+
     #[doc = include_str!("../docs/src/choosing.md")]
     struct Choosing;
 
     #[doc = include_str!("../docs/src/latency.md")]
     struct Latency;
+
+    #[doc = include_str!("../docs/src/watching.md")]
+    struct Watching;
 
     #[doc = concat!("```\n", include_str!("../examples/pipeline.rs"), "\n```")]
     struct PipelineExample;
@@ -201,6 +233,9 @@ mod programs {
     #[doc = concat!("```\n", include_str!("../examples/errors.rs"), "\n```")]
     struct ErrorsExample;
 
+    #[doc = concat!("```\n", include_str!("../examples/cancellation.rs"), "\n```")]
+    struct CancellationExample;
+
     #[doc = include_str!("../docs/src/errors.md")]
     struct Errors;
 
@@ -216,8 +251,17 @@ mod programs {
     #[doc = include_str!("../docs/src/limits.md")]
     struct Limits;
 
+    #[doc = include_str!("../docs/src/ports.md")]
+    struct Ports;
+
     #[doc = include_str!("../docs/src/c.md")]
     struct C;
+
+    #[doc = include_str!("../docs/src/cpp.md")]
+    struct Cpp;
+
+    #[doc = include_str!("../docs/src/python.md")]
+    struct Python;
 
     #[doc = include_str!("../docs/src/from-mxnet.md")]
     struct FromMxnet;
@@ -265,11 +309,12 @@ pub mod testing {
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
     pub use crate::engine::gpu::{rows, sleep, spare_marks, stage, under_way};
-    pub use crate::engine::wait::{wait_list, waker_list};
+    pub use crate::engine::scope::{ready, registry, state as scope_state};
+    pub use crate::engine::wait::{handover, wait_list, waker_list};
     pub mod error {
         pub use crate::error::{Beyond, Failure, Stamp};
     }
-    pub use crate::graph::{edges, lanes, partition, plan};
+    pub use crate::graph::{edges, guided_loop, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
     pub use crate::platform::asymmetric_fence::begin_model;
@@ -278,7 +323,9 @@ pub mod internals {
     pub use crate::sync::thread;
     pub use crate::thread::context;
     pub mod tickets {
-        pub use crate::tickets::{common, hazards, journals, linking, links, log, owner, pull, ring, run, word};
+        pub use crate::tickets::{
+            common, end_phased, hazards, hold, journals, linking, links, log, owner, phases, pull, ring, run, word,
+        };
     }
     pub use crate::util::{poll_state, waker_cell};
     pub use crate::variable::{slot, table};

@@ -19,6 +19,8 @@ mod counting;
 mod devices;
 #[path = "allocations/graphs.rs"]
 mod graphs;
+#[path = "allocations/late.rs"]
+mod late;
 #[cfg(target_os = "linux")]
 #[path = "allocations/turns.rs"]
 mod turns;
@@ -26,10 +28,12 @@ mod turns;
 use common::*;
 use counting::*;
 use seriatim::{
-    Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Value, Variable, WhenFull, Write,
+    CancelToken, Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, StartLimits, Value,
+    Variable, WhenFull, Write,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
 
 // ---- Operations ----
 
@@ -68,6 +72,8 @@ struct Stage {
     step: Operator,
     asynchronous: Operator,
     graphs: graphs::Graphs,
+    /// A token that is not cancelled, and a deadline.
+    limits: StartLimits,
 }
 
 impl Stage {
@@ -82,7 +88,8 @@ impl Stage {
         };
         let asynchronous = engine.op("tick").writes([variables[0]]).async_operator(complete).unwrap();
         let values = [0; 8].map(|number| engine.value(number));
-        Stage { graphs: graphs::Graphs::new(&engine), engine, variables, values, step, asynchronous }
+        let limits = StartLimits::from(&CancelToken::new()).deadline(Instant::now() + Duration::from_secs(3_600));
+        Stage { graphs: graphs::Graphs::new(&engine), engine, variables, values, step, asynchronous, limits }
     }
 
     fn name(&self) -> String {
@@ -97,7 +104,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 27] = [
+const SHAPES: [(&str, Push); 31] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<64>()).unwrap()),
@@ -174,10 +181,26 @@ const SHAPES: [(&str, Push); 27] = [
     ("replay on all lanes", graphs::spread),
     ("replay of every kind", graphs::mixed),
     ("replay with a parameter", graphs::with_parameter),
+    ("within limits", |s, i| {
+        let op = s.engine.op("op").writes([s.variable(i)]).limits(s.limits.clone());
+        op.push(sized::<64>()).unwrap();
+    }),
+    ("operator within limits", |s, _| {
+        s.engine.push_limited(&s.step, Context::cpu(0), 0, s.limits.clone()).unwrap();
+    }),
+    ("replay within limits", graphs::limited),
     ("result", |s, i| drop(s.engine.op("op").writes([s.variable(i)]).compute(|_| body()).unwrap())),
     ("a wait as a future", |s, i| {
         s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap();
         drop(s.engine.ready(s.variable(i)));
+    }),
+    ("a scope of 3 children", |s, i| {
+        let engine = s.engine.clone();
+        let body = move |_: &RunContext<'_>| {
+            engine.scope(|s| (0..3).try_for_each(|_| s.op("child").push(|_| ()))).unwrap();
+            body();
+        };
+        s.engine.op("op").writes([s.variable(i)]).push(body).unwrap();
     }),
     ("future", |s, i| s.engine.op("op").writes([s.variable(i)]).push_future(async { body() }).unwrap()),
     ("future that is polled twice", |s, i| {
@@ -245,6 +268,7 @@ fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
     #[cfg(target_os = "linux")]
     turns::turns_cost_a_fence_in_a_thousand_pushes(&mut faults);
     devices::kernels_and_copies_cost_nothing(&mut faults);
+    late::what_waits_for_a_device_costs_nothing(&mut faults);
     devices::a_million_reads_need_no_more_memory_than_a_few(&mut faults);
     for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 1)] {
         a_first_push_after_prepare_costs_nothing(kind, workers, &mut faults);

@@ -20,12 +20,16 @@ mod current;
 mod faults;
 #[path = "cuda_engine/foreign.rs"]
 mod foreign;
+#[path = "cuda_engine/lifecycle.rs"]
+mod lifecycle;
 #[path = "cuda_engine/memory.rs"]
 mod memory;
 #[path = "cuda_engine/operation.rs"]
 mod operation;
 #[path = "cuda_engine/oracle.rs"]
 mod oracle;
+#[path = "cuda_engine/orders.rs"]
+mod orders;
 #[path = "cuda_engine/plan.rs"]
 mod plan;
 #[path = "cuda_engine/profile.rs"]
@@ -44,3 +48,11 @@ mod sweep;
 mod sweep_programs;
 #[path = "cuda_engine/teeth.rs"]
 mod teeth;
+
+/// Not a test of its own: carries out what a test asks of a child process.
+#[test]
+fn a_child_process_does_its_task() {
+    if common::task().as_deref() == Some("fork") {
+        lifecycle::fork_after_use();
+    }
+}

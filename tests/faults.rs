@@ -24,6 +24,9 @@ mod crowds;
 mod descriptors;
 #[path = "faults/endings.rs"]
 mod endings;
+#[path = "futures/executor.rs"]
+#[allow(dead_code)] // tests/futures.rs uses all of it.
+mod executor;
 #[path = "faults/filters.rs"]
 mod filters;
 #[path = "faults/forks.rs"]
@@ -32,9 +35,13 @@ mod forks;
 mod freezer;
 #[path = "faults/frozen.rs"]
 mod frozen;
+#[path = "faults/future_forks.rs"]
+mod future_forks;
 #[cfg(target_arch = "x86_64")]
 #[path = "faults/growth.rs"]
 mod growth;
+#[path = "faults/kept_threads.rs"]
+mod kept_threads;
 #[path = "faults/refusals.rs"]
 mod refusals;
 #[cfg(target_arch = "x86_64")]
@@ -62,6 +69,8 @@ fn a_child_process_does_its_task() {
         Some("stopped and continued") => frozen::under_load(),
         Some("last handle") => endings::last_handle_with_pending(),
         Some("last handle races") => endings::last_handle_races(),
+        Some("fork beside results") => future_forks::fork_beside_results(),
+        Some("fork beside results that do not come") => future_forks::fork_beside_results_that_do_not_come(),
         Some("fork under load") => forks::fork_under_load(),
         Some("fork refused") => forks::fork_with_refused_threads(),
         Some("fences lost") => filters::fences_lost(),
@@ -86,6 +95,7 @@ fn a_child_process_does_its_task() {
         Some("fork inside beside one that is alone") => beside_forks::fork_inside_beside_one_that_is_alone(),
         Some("fork of what cannot be stopped") => beside_forks::fork_of_what_cannot_be_stopped(),
         Some("backlog") => backlog::two_rounds(),
+        Some("fork beside threads that end") => kept_threads::fork_beside_threads_that_end(),
         Some("crowd of engines") => crowds::crowd_of_engines(),
         Some("forgotten and dropped") => completions::forgotten_and_dropped(),
         _ => {}

@@ -7,10 +7,15 @@ mod calls;
 mod common;
 #[path = "interface/declared.rs"]
 mod declared;
+#[path = "interface/hooks.rs"]
+mod hooks;
 #[path = "interface/on_error.rs"]
 mod on_error;
 #[path = "interface/prepare.rs"]
 mod prepare;
+#[cfg(unix)]
+#[path = "interface/publish.rs"]
+mod publish;
 #[path = "interface/settings.rs"]
 mod settings;
 #[path = "interface/sources.rs"]

@@ -20,6 +20,8 @@ mod ending;
 mod expected;
 #[path = "life/helpers.rs"]
 mod helpers;
+#[path = "life/kept_threads.rs"]
+mod kept_threads;
 #[path = "life/locks.rs"]
 mod locks;
 #[path = "life/looking.rs"]
@@ -49,6 +51,7 @@ fn a_child_process_does_its_task() {
         Some("prepare while stopped") => stopping::prepare_while_stopped(),
         Some("last handle") => ending::last_handle_inside(),
         Some("last handle skipped") => ending::last_handle_in_a_skipped_closure(),
+        Some("last handle in a waker") => kept_threads::last_handle_in_a_waker(),
         Some("many engines") => ending::many_engines(),
         Some("hundred engines") => nesting::hundred_engines(),
         Some("nested async") => sizes::nest_on_the_pusher(),

@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 /// Every place that takes a lock: file, function, why it is off the path.
 const LOCKS: &[(&str, &str, &str)] = &[
     ("operation/name.rs", "from", "a name made of a String is interned; literals are not"),
-    ("engine/lifecycle.rs", "stop", "stops and starts exclude each other"),
+    ("variable/names.rs", "set", "a program names a variable"),
+    ("variable/names.rs", "get", "the text of an error or a report tells of a variable, and some were named"),
+    ("variable/names.rs", "of_engine", "a program asks for a profile"),
+    ("variable/names.rs", "forget", "an engine ends"),
+    ("engine/lifecycle.rs", "stop_alone", "stops and starts exclude each other"),
     ("engine/lifecycle.rs", "start", "stops and starts exclude each other"),
     ("engine/fork.rs", "register", "a new engine enters the list for forks"),
     ("engine/fork.rs", "before", "a fork"),
@@ -30,6 +34,8 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "wake_if_due",
         "a thread waits, and what it waits for may have come; if the lock is taken, its holder wakes",
     ),
+    ("engine/wait/crosswise.rs", "enter", "a thread that has a guard is about to sleep for another one"),
+    ("engine/wait/crosswise.rs", "leave", "it has slept"),
     ("worker/thread_handle.rs", "register_as", "a waiter is about to park where it was not the last to"),
     ("worker/thread_handle.rs", "lock", "a fork"),
     (
@@ -54,8 +60,8 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/gpu/watch.rs", "start", "the watcher of a device starts"),
     ("engine/gpu/watch.rs", "stop", "the watcher of a device ends"),
     ("engine/gpu/buffers.rs", "lists", "an array of a device is made or dropped, its memory is looked at, or a fork"),
-    ("worker/group.rs", "start", "workers start"),
-    ("worker/group.rs", "stop", "workers end"),
+    ("worker/threads.rs", "start", "workers start"),
+    ("worker/threads.rs", "stop", "workers end"),
     ("pool/depot.rs", "fetch", "a thread has no blocks left: once a magazine, and not once the pools are warm"),
     ("pool/depot.rs", "put_away", "a thread has thousands of blocks too many"),
 ];
@@ -65,7 +71,16 @@ const NAMES: &[(&str, &[&str])] = &[
     // A static's lies beside it, and is taken through `lock::of_static`.
     (
         "Mutex",
-        &["sync/lock.rs", "sync/mod.rs", "sync/loom.rs", "sync/shuttle.rs", "engine/fork.rs", "operation/name.rs"],
+        &[
+            "sync/lock.rs",
+            "sync/mod.rs",
+            "sync/loom.rs",
+            "sync/shuttle.rs",
+            "engine/fork.rs",
+            "engine/wait/crosswise.rs",
+            "operation/name.rs",
+            "variable/names.rs",
+        ],
     ),
     // What a fork holds from before until after.
     (
@@ -77,6 +92,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "sync/shuttle.rs",
             "engine/fork.rs",
             "engine/lifecycle.rs",
+            "engine/wait/crosswise.rs",
             "engine/wait/wait_list.rs",
             "worker/group.rs",
             "worker/pinning.rs",
@@ -105,6 +121,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "engine/gpu/lease.rs",
             "engine/wait/reply.rs",
             "profile/recorder.rs",
+            "worker/group.rs",
         ],
     ),
     ("object_pool", &["pool/depot.rs"]),

@@ -6,6 +6,9 @@
 //! in which each thread pushed, and that a serial run in that order finds and leaves the same
 //! contents, versions, skips and errors.
 //!
+//! Every fifth program has commutative variables. What one thread pushes that commutes there need
+//! not keep its order; all else does, and it runs alone like any change.
+//!
 //! `SERIATIM_ORACLE_SEED=7` runs the program of one seed again and again;
 //! `SERIATIM_ORACLE_OPS=100000000` runs more operations than the 200,000 that are run otherwise, or
 //! than the million of `LONG_TESTS=1`; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead,

@@ -6,6 +6,19 @@ mod checker;
 mod common;
 #[path = "reports/devices.rs"]
 mod devices;
+#[cfg(feature = "metrics")]
+#[path = "reports/gauges.rs"]
+mod gauges;
+#[path = "reports/names.rs"]
+mod names;
+#[cfg(feature = "serde")]
+#[path = "reports/serial.rs"]
+mod serial;
+#[cfg(feature = "tracing")]
+#[path = "reports/spans.rs"]
+mod spans;
+#[path = "reports/stats.rs"]
+mod stats;
 #[path = "reports/trace.rs"]
 mod trace;
 
@@ -17,6 +30,10 @@ use std::time::Duration;
 /// Not a test of its own: carries out what the tests below ask of a child process.
 #[test]
 fn a_child_process_does_its_task() {
+    #[cfg(feature = "tracing")]
+    if task().as_deref() == Some("spans") {
+        spans::tell();
+    }
     if task().as_deref() == Some("talk") {
         let engine = Engine::from_env().unwrap();
         engine.op("work").push(nothing).unwrap();

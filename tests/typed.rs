@@ -3,12 +3,17 @@
 #[path = "typed/aliases.rs"]
 mod aliases;
 mod common;
+#[path = "futures/executor.rs"]
+#[allow(dead_code)] // tests/futures.rs uses all of it.
+mod executor;
 #[path = "typed/guards.rs"]
 mod guards;
 #[path = "typed/lending.rs"]
 mod lending;
 #[path = "typed/lives.rs"]
 mod lives;
+#[path = "typed/mixed.rs"]
+mod mixed;
 #[path = "typed/programs.rs"]
 mod programs;
 #[cfg(not(miri))]
@@ -24,6 +29,8 @@ fn a_child_process_does_its_task() {
         None => {}
         Some("fork") => lives::fork(),
         Some("fork beside a guard") => lives::fork_beside_a_guard(),
+        Some("fork before a guard is dropped") => lives::fork_before_a_guard_is_dropped(),
+        Some("fork with a value that the engine keeps") => lives::fork_with_a_kept_value(),
         Some(task) => panic!("no such task: {task}"),
     }
 }

@@ -155,7 +155,7 @@ impl AdoptedStream {
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver. After an error nothing
     /// was pushed.
     ///
-    /// [`AdoptedStream`] has an example.
+    /// Each call allocates a few bytes. [`AdoptedStream`] has an example.
     pub fn has_read(&self, variable: impl Into<Variable>) -> Result<(), Error> {
         self.tell("foreign read", variable.into(), Mode::Read)
     }

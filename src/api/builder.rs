@@ -1,12 +1,12 @@
 //! `Builder` and the methods of `Engine` that make engines.
 //!
-//! Programs call it, and a builder belongs to one thread. `src/api/gpu.rs` and `src/api/system.rs`
-//! have further methods. The settings themselves, their environment variables, their defaults and
-//! their checks are in `src/engine/settings.rs`: a new setting is a field there and a method here.
+//! Programs call it, and a builder belongs to one thread. `src/api/gpu.rs`, `src/api/hooks.rs` and
+//! `src/api/system.rs` have further methods. The settings themselves, their environment variables,
+//! their defaults and their checks are in `src/engine/settings.rs`: a new setting is a field there
+//! and a method here.
 //!
 //! [`Engine::global`] keeps its engine in a static, under a `OnceLock`: the first thread that asks
-//! makes it, any thread reads it, and none drops it. The hook of [`Builder::on_error`] is called on
-//! the thread that closes the engine (`src/engine/lifecycle.rs`).
+//! makes it, any thread reads it, and none drops it.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ use crate::api::engine::Engine;
 use crate::engine::gpu::devices::{GivenBackend, Gpus};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
+use crate::engine::thread_hooks::ThreadHooks;
 use crate::error::Error;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -96,7 +97,8 @@ impl Engine {
 #[must_use = "a builder does nothing until build() is called"]
 pub struct Builder {
     pub(super) settings: Settings,
-    on_error: OnError,
+    pub(super) on_error: OnError,
+    pub(super) threads: ThreadHooks,
     pub(super) gpus: GivenBackend,
 }
 
@@ -125,7 +127,12 @@ impl Default for Builder {
 
 impl Builder {
     pub(crate) fn new() -> Builder {
-        Builder { settings: Settings::new(), on_error: OnError::default(), gpus: GivenBackend::default() }
+        Builder::with(Settings::new())
+    }
+
+    fn with(settings: Settings) -> Builder {
+        let (on_error, threads) = (OnError::default(), ThreadHooks::default());
+        Builder { settings, on_error, threads, gpus: GivenBackend::default() }
     }
 
     /// Begins with the settings of the environment: every [`Settings`] field names its variable.
@@ -142,37 +149,7 @@ impl Builder {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_env() -> Result<Builder, Error> {
-        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default(), gpus: GivenBackend::default() })
-    }
-
-    /// Sets the hook that is told of the errors that no wait has taken. Without a hook, they are
-    /// printed on standard error.
-    ///
-    /// The hook is called when the engine ends, that is when its last handle is dropped. There is
-    /// one call for each operation that failed and whose error no wait has returned or passed over,
-    /// in the order of the pushes. The thread that drops the handle calls it, or a thread of its
-    /// own if that one is inside an operation of the engine. It is told of 16 errors at most; one
-    /// more call then says how many others there are. [`Engine::stop`] calls nothing, as the errors
-    /// can still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
-    /// nobody. The child of a `fork` has the errors of before it as well, and tells them if it
-    /// drops its handles, and the engine [works there](Builder::fork_patience). A panic of the hook
-    /// is swallowed. A hook that holds a handle keeps its engine from ending.
-    ///
-    /// ```
-    /// use std::sync::{Arc, Mutex};
-    /// let told = Arc::new(Mutex::new(Vec::new()));
-    /// let here = Arc::clone(&told);
-    /// let engine = seriatim::Engine::builder()
-    ///     .on_error(move |error| here.lock().unwrap().push(error.to_string()))
-    ///     .build()?;
-    /// engine.op("parse").push(|_| "12a".parse::<u32>().map(|_| ()))?;
-    /// drop(engine);
-    /// assert!(told.lock().unwrap()[0].contains("operation 'parse' failed"));
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
-        self.on_error = OnError::new(hook);
-        self
+        Ok(Builder::with(Settings::from_env()?))
     }
 
     setter!(kind: Kind, "Which of the three engines.", "kind(seriatim::Kind::Pooled)");
@@ -394,6 +371,6 @@ impl Builder {
     /// ```
     pub fn build(self) -> Result<Engine, Error> {
         self.settings.check()?;
-        Engine::with_settings(self.settings, self.on_error, Gpus::new(self.gpus))
+        Engine::with_settings(self.settings, self.on_error, self.threads, Gpus::new(self.gpus))
     }
 }

@@ -72,6 +72,21 @@ impl CaptureBuilder<'_> {
         self
     }
 
+    /// Adds commutative variables on which the operation commutes. In a graph such operations run
+    /// in the order in which they were recorded, as if they wrote the variables; a replay as a
+    /// whole writes them.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_commutative_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("add").commutes([x]).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn commutes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.commute(variable.into()));
+        self
+    }
+
     /// Adds one variable that the operation reads.
     ///
     /// ```

@@ -20,6 +20,7 @@ use crate::operation::access::Mode;
 use crate::profile::Profile;
 use crate::sync::Ordering::*;
 use crate::variable::handle::Variable;
+use crate::variable::names;
 use std::time::Duration;
 
 impl Engine {
@@ -53,8 +54,8 @@ impl Engine {
     /// assert!(engine.wait_for_var(x).is_ok());
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn wait_for_var(&self, variable: Variable) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, Mode::Read, None)
+    pub fn wait_for_var(&self, variable: impl Into<Variable>) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable.into(), Mode::Read, None)
     }
 
     /// Like [`wait_for_var`](Engine::wait_for_var), but waits no longer than `timeout`, and runs no
@@ -83,8 +84,8 @@ impl Engine {
     /// drop(wake);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn wait_for_var_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, Mode::Read, Some(timeout))
+    pub fn wait_for_var_timeout(&self, variable: impl Into<Variable>, timeout: Duration) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable.into(), Mode::Read, Some(timeout))
     }
 
     /// Waits until every operation that uses `variable` and was pushed before is complete, reads
@@ -112,8 +113,8 @@ impl Engine {
     /// assert_eq!(engine.version(x)?, 0);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn wait_until_unused(&self, variable: Variable) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, Mode::Write, None)
+    pub fn wait_until_unused(&self, variable: impl Into<Variable>) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable.into(), Mode::Write, None)
     }
 
     /// Like [`wait_until_unused`](Engine::wait_until_unused), but waits no longer than `timeout`,
@@ -135,8 +136,8 @@ impl Engine {
     /// drop(open);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn wait_until_unused_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, Mode::Write, Some(timeout))
+    pub fn wait_until_unused_timeout(&self, variable: impl Into<Variable>, timeout: Duration) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable.into(), Mode::Write, Some(timeout))
     }
 
     /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile
@@ -336,7 +337,8 @@ impl Engine {
     /// ```
     pub fn profile(&self) -> Profile {
         let profiler = &self.core().profiler;
-        Profile::new(profiler.events(), profiler.threads(), profiler.lost())
+        let names = names::of_engine(self.core().memory.id);
+        Profile::new(profiler.events(), profiler.threads(), names, profiler.lost())
     }
 
     /// Draws the operations in flight as a Graphviz graph: filled ones run, and an edge leads from

@@ -60,10 +60,11 @@ impl Capture {
     /// Records a copy of an array to another one of the same length, which [`Engine::copy`] would
     /// push. Each replay copies what is there then. The graph keeps both arrays.
     ///
-    /// A copy on one device, or between one and pinned memory, is launched with operations of that
-    /// device that ask for [`device_graph`](crate::CaptureBuilder::device_graph), if it comes after
-    /// one of them and they have no priority: it reads what they change, or changes what they use.
-    /// It could begin no earlier by itself. Others are operations of their own.
+    /// A copy on one device, or between a device and pinned memory, may be launched as a part of a
+    /// [`device_graph`](crate::CaptureBuilder::device_graph) of that device. It is if it has to
+    /// follow an operation of that graph, because it reads what the operation changes or changes
+    /// what the operation uses, and if these operations have no priority. By itself it could begin
+    /// no earlier. Any other copy is an operation of its own.
     ///
     /// # Errors
     /// [`BufferMismatch`](ErrorKind::BufferMismatch) as for [`Engine::copy`]; otherwise those of

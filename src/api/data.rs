@@ -18,6 +18,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::forget;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// A value and the variable that stands for it.
@@ -242,6 +243,10 @@ impl<T> Drop for Again<T> {
     }
 }
 
+// As for a mutex: a panic in an operation is told where the value is used next.
+impl<T> UnwindSafe for Data<T> {}
+impl<T> RefUnwindSafe for Data<T> {}
+
 impl<T> Clone for Data<T> {
     fn clone(&self) -> Data<T> {
         Data(Arc::clone(&self.0))
@@ -318,6 +323,12 @@ impl<T> Drop for Ref<'_, T> {
     }
 }
 
+impl<T: fmt::Display> fmt::Display for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
@@ -371,6 +382,12 @@ impl<T> Drop for RefMut<'_, T> {
         // Release: pairs with the acquires in `Data::read` and `Data::write`, so the next borrow
         // sees our changes.
         self.0.borrows.store(0, Release);
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for RefMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::lease::Lease;
+use crate::engine::nesting::inside;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
@@ -99,6 +100,7 @@ pub(crate) fn lease<T: Plain>(
 fn wait_for_memory(core: &Arc<Core>, lease: Lease, variable: Variable) -> Result<Data<Lease>, Error> {
     let (asker, data) = (lease.asker(), Data::of(variable, lease));
     let late = data.clone();
+    let own = Arc::clone(core);
     let ask = move |_: &RunContext<'_>, completion: Completion| {
         asker(Box::new(move |memory| {
             // Nobody has borrowed it to change it: operations that do are behind this one, and the
@@ -107,8 +109,9 @@ fn wait_for_memory(core: &Arc<Core>, lease: Lease, variable: Variable) -> Result
                 lease.settle(memory);
             }
             // If no other handle is left, this drops the array: before the operation ends, and so
-            // before the variable does.
-            drop(late);
+            // before the variable does. It counts as inside the operation, which a stop and a fork
+            // wait for: so the deletion is not refused, and does not wait for them.
+            inside(own.local(), || drop(late));
             completion.complete();
         }));
     };

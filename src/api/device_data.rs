@@ -21,6 +21,7 @@ use crate::operation::context::RunContext;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// An array in the memory of a device, and the variable that stands for it.
 ///
@@ -191,6 +192,10 @@ impl<T> OfDevice for DeviceData<T> {
         End { data: &self.data, length: self.length, context: self.context, is_on_device: true }
     }
 }
+
+// As for a mutex: a panic in an operation is told where the value is used next.
+impl<T> UnwindSafe for DeviceData<T> {}
+impl<T> RefUnwindSafe for DeviceData<T> {}
 
 impl<T> Clone for DeviceData<T> {
     fn clone(&self) -> DeviceData<T> {

@@ -14,11 +14,17 @@
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpus;
 use crate::engine::on_error::OnError;
+#[cfg(unix)]
+use crate::engine::publish::{self, Published};
 use crate::engine::resolve::resolve;
 use crate::engine::settings::{Kind, Settings};
+use crate::engine::thread_hooks::ThreadHooks;
 use crate::engine::{dispatch, lifecycle};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::operation::name::Name;
 use crate::variable::handle::Variable;
+use crate::variable::names;
+use crate::variable::slot::Slot;
 use crate::variable::table::Table;
 use crate::worker::group::Group;
 use std::fmt;
@@ -68,27 +74,43 @@ impl WeakEngine {
 }
 
 /// What all clones share. Its drop, on the thread that drops the last clone, ends the engine.
-struct Handle(Arc<Core>);
+struct Handle {
+    core: Arc<Core>,
+    /// The socket for other processes, if there is one.
+    #[cfg(unix)]
+    _published: Option<Published>,
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        lifecycle::close(&self.0);
+        lifecycle::close(&self.core);
     }
 }
 
 impl Engine {
-    pub(crate) fn with_settings(settings: Settings, on_error: OnError, gpus: Gpus) -> Result<Engine, Error> {
+    pub(crate) fn with_settings(
+        settings: Settings,
+        on_error: OnError,
+        threads: ThreadHooks,
+        gpus: Gpus,
+    ) -> Result<Engine, Error> {
         let dispatch = dispatch::of(&settings);
-        let core = Arc::new(Core::new(settings, on_error, dispatch, gpus)?);
+        let core = Arc::new(Core::new(settings, (on_error, threads), dispatch, gpus)?);
         #[cfg(all(unix, not(any(loom, shuttle))))]
         crate::engine::fork::register(&core);
         core.say(|| format!("made, {:?}", core.settings));
-        Ok(Engine(Arc::new(Handle(core))))
+        #[cfg(unix)]
+        let _published = core.settings.publish.as_ref().map(|folder| publish::start(&core, folder)).transpose()?;
+        Ok(Engine(Arc::new(Handle {
+            core,
+            #[cfg(unix)]
+            _published,
+        })))
     }
 
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.0 .0
+        &self.0.core
     }
 
     pub(crate) fn downgrade(&self) -> WeakEngine {
@@ -154,6 +176,36 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn new_variable(&self) -> Variable {
+        self.open_variable(Table::open)
+    }
+
+    /// Makes a *commutative* variable, at version 0: operations may [commute] there, which run in
+    /// any order, one at a time. All else is as for other variables, but that each push to it takes
+    /// some 300 ns more: it is one to which several threads push from the start.
+    ///
+    /// Worst case: that of [`new_variable`](Engine::new_variable).
+    ///
+    /// [commute]: crate::OperationBuilder::commutes
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_commutative_variable();
+    /// // One at a time, so a load and a store are enough.
+    /// static SUM: AtomicU64 = AtomicU64::new(0);
+    /// for part in 1..=100 {
+    ///     engine.op("add").commutes([x]).push(move |_| SUM.store(SUM.load(Relaxed) + part, Relaxed))?;
+    /// }
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!((SUM.load(Relaxed), engine.version(x)?), (5050, 100));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new_commutative_variable(&self) -> Variable {
+        self.open_variable(Table::open_commutative)
+    }
+
+    #[inline(always)]
+    fn open_variable(&self, open: unsafe fn(&Table, &Slot) -> u32) -> Variable {
         let memory = &self.core().memory;
         let table = &memory.table;
         let slot = table.pop_free().unwrap_or_else(|| {
@@ -165,8 +217,61 @@ impl Engine {
             index: slot.index(),
             // SAFETY: the slot comes from the table, and slots become free only when no thread
             // looks at them any more (`recycle_slots`).
-            generation: unsafe { table.open(slot) },
+            generation: unsafe { open(table, slot) },
         }
+    }
+
+    /// Names a variable, for people: the name stands in errors that tell of the variable, where it
+    /// is shown by `{:?}`, in the graph of [`dump_dot`](Engine::dump_dot), and in profiles. A
+    /// second name replaces the first. The variables of values are named in the same way:
+    /// `engine.name_variable(x.variable(), "x")`.
+    ///
+    /// The name of a deleted variable is known until a new one that has its place is named.
+    ///
+    /// Worst case: a lock, which errors and reports take to look for names, and an entry in a
+    /// table. See [`Name`] for names that are made of a `String`.
+    ///
+    /// # Errors
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.name_variable(x, "weights")?;
+    /// assert!(format!("{x:?}").ends_with("'weights'"));
+    /// let (open, gate) = std::sync::mpsc::channel::<()>();
+    /// engine.op("update").writes([x]).push(move |_| _ = gate.recv())?;
+    /// let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err();
+    /// assert!(error.to_string().contains("'weights' is not free"));
+    /// drop(open);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn name_variable(&self, variable: impl Into<Variable>, name: impl Into<Name>) -> Result<(), Error> {
+        let variable = variable.into();
+        match resolve(self.core(), variable) {
+            Err(error) if error.kind() != ErrorKind::PrivateVariable => Err(error),
+            // What is private to a graph has a name as well.
+            _ => {
+                names::set((variable.engine, variable.index), variable.generation, name.into().as_str());
+                Ok(())
+            }
+        }
+    }
+
+    /// The name that [`name_variable`](Engine::name_variable) has given to a variable.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let (x, y) = (engine.new_variable(), engine.new_variable());
+    /// engine.name_variable(x, format!("tile {}", 3))?;
+    /// assert_eq!((engine.variable_name(x), engine.variable_name(y)), (Some("tile 3"), None));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable_name(&self, variable: impl Into<Variable>) -> Option<&'static str> {
+        let variable = variable.into();
+        names::get((variable.engine, variable.index), names::ordinal(variable.generation))
     }
 
     /// Frees the slots of deleted variables, once no thread can look at them.
@@ -205,8 +310,8 @@ impl Engine {
     /// assert_eq!(engine.version(x)?, 1);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn version(&self, variable: Variable) -> Result<u64, Error> {
-        let core = self.core();
+    pub fn version(&self, variable: impl Into<Variable>) -> Result<u64, Error> {
+        let (core, variable) = (self.core(), variable.into());
         let version = resolve(core, variable)?.version();
         // The slot may have become another variable's meanwhile, with a version of its own: then
         // its generation is another one, which this thread sees since it has seen that version.

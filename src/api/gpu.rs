@@ -36,7 +36,8 @@ impl Builder {
     /// How many operations are queued on a stream of a GPU at most before the device has done one
     /// of them, 1 to 1024 (default 64). No later operation, however urgent, overtakes one that is
     /// queued, and a driver blocks its caller after about a thousand. But a device that has nothing
-    /// queued is idle.
+    /// queued is idle. An asynchronous operation counts until the device has done what its closure
+    /// has put on its own stream, whenever its completion is used.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().gpu_ahead(8).build()?;

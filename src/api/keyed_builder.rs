@@ -7,7 +7,7 @@
 use crate::api::engine::Engine;
 use crate::api::operator::Operator;
 use crate::engine::draft::Draft;
-use crate::engine::inline::policy::CostKey;
+use crate::engine::inline::cost_key::CostKey;
 use crate::engine::push::push;
 use crate::error::Error;
 use crate::operation::async_closure::async_vtable;

@@ -8,6 +8,7 @@
 use crate::api::engine::Engine;
 use crate::device::Context;
 use crate::engine::draft::VariableLists;
+use crate::engine::limited::{start, Limited};
 use crate::engine::push::push;
 use crate::engine::request::Request;
 use crate::error::Error;
@@ -17,6 +18,7 @@ use crate::operation::closure::{IntoOutcome, Keyed};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::operation::start_limits::StartLimits;
 use crate::variable::handle::Variable;
 
 /// An operation but for its closure. No part of the interface that is promised to stay.
@@ -66,5 +68,37 @@ impl Engine {
     {
         let (request, variables) = operation.parts();
         push(self.core(), &request, variables, async_vtable(&function), function)
+    }
+    /// Like [`Engine::push_listed`], within limits.
+    #[doc(hidden)]
+    pub fn push_listed_limited<V, F, R>(
+        &self,
+        operation: &Listed<'_, V>,
+        key: u64,
+        limits: StartLimits,
+        closure: F,
+    ) -> Result<(), Error>
+    where
+        V: Copy + Into<Variable>,
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let call = move |run: &RunContext<'_>| start(limits, closure, |closure| closure(run).into_outcome());
+        self.push_listed(operation, key, call)
+    }
+
+    /// Like [`Engine::push_listed_async`], within limits.
+    #[doc(hidden)]
+    pub fn push_listed_async_limited<V, G>(
+        &self,
+        operation: &Listed<'_, V>,
+        limits: StartLimits,
+        function: G,
+    ) -> Result<(), Error>
+    where
+        V: Copy + Into<Variable>,
+        G: AsyncFunction,
+    {
+        self.push_listed_async(operation, Limited { limits, function })
     }
 }

@@ -2,9 +2,9 @@
 //! values that operations share, and graphs.
 //!
 //! Each file has one type that users see, or one group of methods of [`engine::Engine`]: [`push`]
-//! has those that push, [`control`] those that wait, stop and look, [`capture`] those that capture,
-//! and [`builder`] those that make engines. The folder [`typed`] has values that operations are
-//! lent by type. The modules under `src/engine/` do the work.
+//! has those that push, [`control`] those that wait, stop and look, [`stats`] the numbers,
+//! [`capture`] those that capture, and [`builder`] those that make engines. The folder [`typed`] has
+//! values that operations are lent by type. The modules under `src/engine/` do the work.
 
 pub mod adopted_stream;
 pub mod builder;
@@ -19,9 +19,13 @@ pub mod device_handle;
 pub mod engine;
 pub mod gpu;
 pub mod graph;
+pub mod hooks;
 pub mod instances;
 pub mod keyed_builder;
+pub mod limited_builder;
 pub mod listed;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod operation;
 pub mod operator;
 pub mod parameter;
@@ -33,6 +37,9 @@ pub mod prepare;
 pub mod private;
 pub mod push;
 pub mod push_future;
+pub mod runs_inside;
+pub mod scope;
+pub mod stats;
 pub mod system;
 pub mod typed;
 pub mod when;

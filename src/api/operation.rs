@@ -7,16 +7,18 @@
 //! and `src/api/push_future.rs`.
 //!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
-//! graph, but no `cost_key`, `short`, `profiled` and operators; it alone has `device_graph`. A
-//! change to a method here is a change to the same method there. `tests/forms.rs` compares this
-//! form with the long forms of `src/api/push.rs` and with operators.
+//! graph, but no `cost_key`, `short`, `profiled`, limits and operators; it alone has
+//! `device_graph`. A change to a method here is a change to the same method there. `tests/forms.rs`
+//! compares this form with the long forms of `src/api/push.rs` and with operators.
 //!
 //! An *operation* runs once: `push` and `push_async` end the builder by pushing one. An *operator*
 //! is not an operation but the pattern of many: a closure and its variables, kept so that they can
 //! be pushed any number of times. Each push of an operator is one operation. `operator` and
 //! `async_operator` end the builder by making one (`src/api/operator.rs`). After `cost_key` the
-//! builder is a `KeyedBuilder`, which has the same four (`src/api/keyed_builder.rs`). The ends of
-//! the builder for typed values are in `src/api/typed/run.rs`.
+//! builder is a `KeyedBuilder`, which has the same four (`src/api/keyed_builder.rs`). After `token`
+//! or `deadline` it is a `LimitedBuilder`, which has all but operators; both stand with it
+//! (`src/api/limited_builder.rs`). The ends of the builder for typed values are in
+//! `src/api/typed/run.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -87,6 +89,34 @@ impl<'a> OperationBuilder<'a> {
     #[inline]
     pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
         variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
+        self
+    }
+
+    /// Adds [commutative variables](Engine::new_commutative_variable) on which the operation
+    /// *commutes*: it changes them, in any order with others that commute there.
+    ///
+    /// Of operations that commute on one variable, one runs at a time. A thread that is to run one
+    /// while another runs puts it aside, and does something else. Reads and writes of the variable
+    /// keep their place: they wait for all that commute before them, and are waited for.
+    /// Operations that commute on several variables, and on others in other operations, do not
+    /// deadlock. In a graph they run in the order in which they were recorded.
+    ///
+    /// A variable that the operation also writes counts as written. The push is refused with
+    /// [`CannotCommute`](crate::ErrorKind::CannotCommute) if a variable is not commutative, or if
+    /// the operation is one of a device.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let (x, y) = (engine.new_commutative_variable(), engine.new_commutative_variable());
+    /// engine.op("swap").commutes([x, y]).push(|_| ())?;
+    /// engine.op("swap back").commutes([y, x]).push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// assert_eq!(engine.version(x)?, 2);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn commutes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.commute(variable.into()));
         self
     }
 

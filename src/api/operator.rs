@@ -1,9 +1,8 @@
 //! Reusable operators: a closure and its variables, given once and pushed any number of times.
 //!
 //! An operator is not an operation: each push of it is one operation. One that does not run inside
-//! its push holds the closure by an `Arc`. The builders and `src/api/push.rs` make
-//! operators. They are pushed by `Engine::push` in `src/api/push.rs`, and recorded by
-//! `Capture::push` in `src/api/capture.rs`. Any thread may push one.
+//! its push holds the closure by an `Arc`. The builders and `src/api/push.rs` make operators.
+//! `Engine::push` there pushes them, on any thread, and `src/api/capture.rs` records them.
 //!
 //! An operator does not change once it is made. Its closure is called on each thread that runs an
 //! operation of it, on several at once. The thread that drops the last `Arc` drops it: a handle, an
@@ -14,27 +13,30 @@
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
 //! others. Two things are decided when the operator is made, since they are the same at each push.
 //! One is the order of its claims, which are not sorted again. The other is whether it may run
-//! inside its pushes. If it is asynchronous, its operations are pushed like those of closures
-//! (`push_erased`).
+//! inside its pushes. Operations of an asynchronous one are pushed like closures (`push_erased`).
 
+use crate::api::runs_inside::RunsInside;
 use crate::device::Context;
 use crate::engine::claims::Declared;
 use crate::engine::core::Core;
+use crate::engine::inline::cost_key::CostKey;
 use crate::engine::inline::fast_path::{self, Tried};
-use crate::engine::inline::policy::{CostKey, InlinePolicy};
+use crate::engine::inline::policy::InlinePolicy;
+use crate::engine::limited::{start, Limited};
 use crate::engine::push::logged::{class_of, push_known};
-use crate::engine::push::{push_behind, push_enlisted, push_erased, runs_here};
+use crate::engine::push::{permit_of, push, push_behind, push_enlisted, push_erased, runs_here};
 use crate::engine::replay::program::{detached, sync, Body};
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind, Source};
 use crate::operation::async_closure::{async_vtable, AsyncFunction};
-use crate::operation::closure::{catch, type_key, unlearned_vtable, IntoOutcome, Keyed};
+use crate::operation::closure::{catch_call, type_key, unlearned_vtable, IntoOutcome, Keyed};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::erase;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::operation::start_limits::StartLimits;
 use crate::util::bucket_array::Location;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -77,35 +79,6 @@ struct OperatorState {
 
 /// The size of the closure of an operation that does not run inside its push.
 const HELD: usize = size_of::<Arc<OperatorState>>();
-
-/// Whether the operations run inside their pushes, if their contexts allow that and their tickets
-/// have come.
-#[derive(Clone, Copy)]
-enum RunsInside {
-    Never,
-    Always,
-    /// If the closure has lately been short.
-    WhenShort,
-    /// As the engine says, but they have more than [`fast_path::FEW`] variables.
-    Wide,
-}
-
-impl RunsInside {
-    /// For operations of this request with so many variables, whose closure is synchronous.
-    fn of(core: &Core, request: &Request, count: usize) -> RunsInside {
-        let mut asked = false;
-        let may = runs_here(core, request, || {
-            asked = true;
-            true
-        });
-        match count {
-            _ if !may || count > fast_path::MANY => RunsInside::Never,
-            _ if count > fast_path::FEW => RunsInside::Wide,
-            _ if asked => RunsInside::WhenShort,
-            _ => RunsInside::Always,
-        }
-    }
-}
 
 enum OperatorCall {
     Sync(Box<dyn SyncCall>),
@@ -160,7 +133,7 @@ where
                 || self(run),
             )
         };
-        fast_path::run(core, &request, &inner.declared(), |run: &RunContext<'_>| catch(|| measure(run)))
+        fast_path::run(core, &request, &inner.declared(), |run: &RunContext<'_>| catch_call(run, || measure(run)))
     }
 }
 
@@ -296,12 +269,32 @@ impl Operator {
         }
     }
 
+    /// Pushes the operator with limits, as a closure that is used once: for `Engine::push_limited`.
+    pub(crate) fn push_limited(&self, core: &Arc<Core>, to: (Context, i32), limits: StartLimits) -> Result<(), Error> {
+        self.check(core)?;
+        let (held, request) = (Arc::clone(&self.0), Request { context: to.0, priority: to.1, ..self.0.request });
+        if let OperatorCall::Async(_) = held.call {
+            return self.push_async(core, &request, Limited { limits, function: HeldAsync(held) });
+        }
+        // Not measured: so the usual calls are, in one place, which is inlined.
+        let call = move |run: &RunContext<'_>| {
+            start(limits, held, |held| match &held.call {
+                OperatorCall::Sync(call) => call.call(run),
+                OperatorCall::Async(_) => Ok(()),
+            })
+        };
+        push(core, &request, self.0.declared(), unlearned_vtable(&call), call)
+    }
+
     /// Pushes an operation that does not run inside the push, or has many variables. `behind` says
     /// that it would have run here, but its variables were busy.
     #[inline(never)]
     fn push_held(&self, core: &Arc<Core>, context: Context, priority: i32, mut behind: bool) -> Result<(), Error> {
         let inner = &*self.0;
-        let OperatorCall::Sync(_) = inner.call else { return self.push_async(core, context, priority) };
+        if let OperatorCall::Async(_) = inner.call {
+            let request = Request { context, priority, ..inner.request };
+            return self.push_async(core, &request, HeldAsync(Arc::clone(&self.0)));
+        }
         if let RunsInside::Wide = inner.inside {
             match inner.run_wide(core, context) {
                 Tried::Ran => return Ok(()),
@@ -310,14 +303,12 @@ impl Operator {
         }
         // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
-        let call = move |run: &RunContext<'_>| match &held.call {
-            OperatorCall::Sync(call) => held.inline_policy.measure(|| held.key, || call.call(run)),
-            OperatorCall::Async(_) => Ok(()),
-        };
+        let call = move |run: &RunContext<'_>| held.call(run);
         let request = &inner.request;
         let usual = context == request.context && priority == request.priority && !behind;
         let body = unlearned_vtable(&call);
         erase(body, call, |call| {
+            let mut tried = Tried::NotNow;
             if let Some(class) = inner.class.filter(|_| usual) {
                 assert!(call.size() == HELD, "it holds the operator and nothing else");
                 let kind = (request.property, request.name);
@@ -326,28 +317,38 @@ impl Operator {
                     // operation was logged. The class is that of these claims and such a closure.
                     unsafe {
                         let store = |to: *mut u8| to.copy_from_nonoverlapping(from, HELD);
-                        push_known(core, class, kind, &inner.declared(), body, store)
+                        tried = push_known(core, class, kind, &inner.declared(), body, store);
                     }
+                    matches!(tried, Tried::Ran)
                 });
                 if is_logged {
                     return Ok(());
                 }
             }
             let request = &Request { context, priority, ..inner.request };
-            let push = if behind { push_behind } else { push_enlisted };
-            push(core, request, &inner.claims, call)
+            match behind {
+                true => push_behind(core, request, &inner.claims, call),
+                false => push_enlisted(core, request, &inner.claims, call, permit_of(core, &tried)),
+            }
         })
     }
 
     #[inline(never)]
-    fn push_async(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
-        let call = HeldAsync(Arc::clone(&self.0));
-        let request = &Request { context, priority, ..self.0.request };
+    fn push_async(&self, core: &Arc<Core>, request: &Request, call: impl AsyncFunction) -> Result<(), Error> {
         erase(async_vtable(&call), call, |call| push_erased(core, request, &self.0.claims[..], call))
     }
 }
 
 impl OperatorState {
+    /// Calls the closure of a synchronous operation that has a block, and measures it.
+    #[inline(always)]
+    fn call(&self, run: &RunContext<'_>) -> Result<(), Source> {
+        match &self.call {
+            OperatorCall::Sync(call) => self.inline_policy.measure(|| self.key, || call.call(run)),
+            OperatorCall::Async(_) => Ok(()),
+        }
+    }
+
     #[inline(always)]
     fn declared(&self) -> Declared<'_> {
         Declared { claims: &self.claims, located: &self.located }
@@ -363,7 +364,8 @@ impl OperatorState {
         if !runs_here(core, request, || self.inline_policy.runs_inside(|| self.key)) {
             return Tried::NotNow;
         }
-        let mut call = |run: &RunContext<'_>| catch(|| self.inline_policy.measure(|| self.key, || call.call(run)));
+        let mut call =
+            |run: &RunContext<'_>| catch_call(run, || self.inline_policy.measure(|| self.key, || call.call(run)));
         fast_path::run_wide(core, request, &self.claims, &mut call)
     }
 }

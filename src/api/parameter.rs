@@ -23,6 +23,7 @@ use crate::operation::property::Property;
 use crate::variable::handle::Variable;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -64,9 +65,10 @@ struct ParameterCell<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
-// inside operations of the graph, which run while a replay has that variable to itself, or of the
-// pipeline, which read that variable. `T: Sync`, because several operations may read at once.
+// SAFETY: an operation that changes the graph's variable replaces the value. Only operations of the
+// graph or of the pipeline read it. Those of a graph run inside a replay, which has the variable to
+// itself meanwhile; those of a pipeline read the variable. So no read meets a change. `T: Sync`,
+// because several operations may read at once.
 unsafe impl<T: Send + Sync> Sync for ParameterCell<T> {}
 // SAFETY: the value moves to the other thread with the cell, and `T: Send`.
 unsafe impl<T: Send> Send for ParameterCell<T> {}
@@ -172,6 +174,10 @@ fn elsewhere() -> Error {
         "a parameter can be read inside the operations of its own graph only: use Data for what others read as well",
     )
 }
+
+// As for a mutex: a panic in an operation is told where the value is used next.
+impl<T> UnwindSafe for Parameter<T> {}
+impl<T> RefUnwindSafe for Parameter<T> {}
 
 impl<T> Clone for Parameter<T> {
     fn clone(&self) -> Parameter<T> {

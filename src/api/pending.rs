@@ -1,9 +1,10 @@
 //! `Pending`: the result of an operation, and the methods of `OperationBuilder` that push
 //! operations with one.
 //!
-//! The methods stand here, and not in `src/api/operation.rs`, because they belong to the result.
-//! The cell behind it is in `src/engine/future/cell.rs`. The program's side may be on any thread,
-//! one at a time. The worker that runs the closure has the other.
+//! The methods stand here, and not in `src/api/operation.rs`, because they belong to the result;
+//! those for operations on values are in `src/api/typed/compute.rs`. The cell behind a result is in
+//! `src/engine/future/cell.rs`. The program's side may be on any thread, one at a time. The worker
+//! that runs the closure has the other.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +18,15 @@ use crate::operation::context::RunContext;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 impl OperationBuilder<'_> {
     /// Pushes an operation that ends when the closure returns, and whose result is what it returns.
-    /// A closure that may fail is for [`try_compute`](OperationBuilder::try_compute).
+    /// A closure that may fail is for [`try_compute`](OperationBuilder::try_compute), and one on
+    /// values for [`compute_on`](OperationBuilder::compute_on).
     ///
     /// Costs what a [`push`](OperationBuilder::push) costs, and a cell of the engine's pool for the
     /// result. Closures of up to 504 bytes and results of up to some 400 bytes cost no allocation
@@ -93,12 +96,13 @@ impl OperationBuilder<'_> {
 /// GPU may still be under way on its device.
 ///
 /// # Errors
-/// The result is an error if the operation failed, panicked, or was skipped since an operation that
-/// it depends on failed: then it is that one's error. It counts as taken, as by
-/// [`wait_for_var`](crate::Engine::wait_for_var): it is cleared on all variables, and not told
-/// again. If another wait has told it already, the result is this error all the same. The result of
-/// an operation that is skipped after [`notify_shutdown`](crate::Engine::notify_shutdown) is an
-/// error of kind [`Stopped`](ErrorKind::Stopped).
+/// The result is an error if the operation failed, panicked, or was skipped: by its own
+/// [limits](crate::StartLimits), or since an operation that it depends on failed. Then it is that
+/// one's error. It counts as taken, as by [`wait_for_var`](crate::Engine::wait_for_var): it is
+/// cleared on all variables, and not told again. If another wait has told it already, the result is
+/// this error all the same. The result of an operation that is skipped after
+/// [`notify_shutdown`](crate::Engine::notify_shutdown) is an error of kind
+/// [`Stopped`](ErrorKind::Stopped).
 ///
 /// A `Pending` may be dropped at any time. The operation runs all the same. Its error is then told
 /// like that of any operation: by the next wait that meets it, or else by
@@ -117,7 +121,7 @@ impl OperationBuilder<'_> {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[must_use = "push() is for operations whose result nobody needs"]
-pub struct Pending<T: Send>(Awaited<T>);
+pub struct Pending<T: Send>(pub(in crate::api) Awaited<T>);
 
 impl<T: Send> Pending<T> {
     /// Waits for the result. As in [`wait_for_var`](crate::Engine::wait_for_var), the calling
@@ -202,6 +206,10 @@ impl<T: Send> Future for Pending<T> {
         self.0.poll(context.waker()).map(|outcome| outcome?.into_result(self.0.core()))
     }
 }
+
+// As for the handle of a thread: the result of what has panicked is an error.
+impl<T: Send> UnwindSafe for Pending<T> {}
+impl<T: Send> RefUnwindSafe for Pending<T> {}
 
 impl<T: Send> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

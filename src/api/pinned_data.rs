@@ -22,6 +22,7 @@ use crate::variable::handle::Variable;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// An array in pinned memory of the processor, and the variable that stands for it.
 ///
@@ -275,6 +276,10 @@ impl<T> OfDevice for PinnedData<T> {
         End { data: &self.data, length: self.length, context: self.context, is_on_device: false }
     }
 }
+
+// As for a mutex: a panic in an operation is told where the value is used next.
+impl<T> UnwindSafe for PinnedData<T> {}
+impl<T> RefUnwindSafe for PinnedData<T> {}
 
 impl<T> Clone for PinnedData<T> {
     fn clone(&self) -> PinnedData<T> {

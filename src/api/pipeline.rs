@@ -14,7 +14,7 @@ use crate::api::operator::Operator;
 use crate::device::Context;
 use crate::engine::claims;
 use crate::engine::core::Core;
-use crate::engine::inline::policy::CostKey;
+use crate::engine::inline::cost_key::CostKey;
 use crate::engine::push::admission::stopped;
 use crate::engine::replay::assemble::Captured;
 use crate::engine::replay::pipelined::{AsyncStep, SyncStep};
@@ -25,6 +25,7 @@ use crate::operation::access::Mode;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
+use crate::operation::start_limits::StartLimits;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -224,13 +225,43 @@ impl Pipeline {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn replay(&mut self) -> Result<(), Error> {
-        let core = &self.core;
-        if core.is_closed() {
+        self.push_each(|step| step.operator.push(&self.core, step.context, step.priority))
+    }
+
+    /// Like [`replay`](Pipeline::replay), but each operation starts only within these limits, as if
+    /// each were pushed with them. Of a replay that is cancelled, some operations may have run.
+    /// What depends on the others is skipped, also in later replays, until a wait takes the
+    /// failure.
+    ///
+    /// # Errors
+    /// Those of [`replay`](Pipeline::replay).
+    ///
+    /// ```
+    /// use seriatim::{CancelToken, ErrorKind};
+    /// let engine = seriatim::Engine::new()?;
+    /// let token = CancelToken::new();
+    /// let (mut steps, ()) = engine.capture_pipeline(|c| c.op("step").push(|_| ()))?;
+    /// steps.replay_limited(&token)?;
+    /// engine.wait_for_all()?;
+    /// token.cancel();
+    /// steps.replay_limited(&token)?;
+    /// assert_eq!(engine.wait_for_all().unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn replay_limited(&mut self, limits: impl Into<StartLimits>) -> Result<(), Error> {
+        let limits = limits.into();
+        self.push_each(|step| step.operator.push_limited(&self.core, (step.context, step.priority), limits.clone()))
+    }
+
+    /// Pushes all operations by `push`.
+    #[inline]
+    fn push_each(&self, push: impl Fn(&PipelineStep) -> Result<(), Error>) -> Result<(), Error> {
+        if self.core.is_closed() {
             return Err(stopped());
         }
-        find_devices(core, &self.devices)?;
+        find_devices(&self.core, &self.devices)?;
         for (pushed, step) in self.steps.iter().enumerate() {
-            if let Err(error) = step.operator.push(core, step.context, step.priority) {
+            if let Err(error) = push(step) {
                 return Err(self.refused(error, pushed));
             }
         }

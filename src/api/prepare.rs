@@ -9,7 +9,7 @@ use crate::api::engine::Engine;
 use crate::api::graph::delete_own_variable;
 use crate::engine::core::Core;
 use crate::engine::draft::Draft;
-use crate::engine::inline::policy::CostKey;
+use crate::engine::inline::cost_key::CostKey;
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::{is_over_soon, refuse_if_stopped};
 use crate::engine::push::push;
@@ -162,7 +162,7 @@ fn start_workers(core: &Arc<Core>, group: &Arc<Group>) -> Result<(), Error> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::engine::inline::policy::CostKey;
+    use crate::engine::inline::cost_key::CostKey;
     use crate::{Engine, Kind};
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::Arc;

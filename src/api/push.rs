@@ -23,6 +23,7 @@ use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::operation::start_limits::StartLimits;
 use crate::variable::handle::Variable;
 
 impl Engine {
@@ -229,6 +230,36 @@ impl Engine {
     #[inline]
     pub fn push(&self, operator: &Operator, context: Context, priority: i32) -> Result<(), Error> {
         operator.push(self.core(), context, priority)
+    }
+
+    /// Like [`push`](Engine::push), but the operation starts only within its limits: a token, a
+    /// deadline, or both. Operators that are declared short, and those of engines with
+    /// [`inline_below`](crate::Builder::inline_below), are shipped to a worker all the same.
+    ///
+    /// # Errors
+    /// Those of [`push`](Engine::push). A token that is cancelled already is none: the operation is
+    /// pushed, and skipped in its turn.
+    ///
+    /// ```
+    /// use seriatim::{CancelToken, Context, Engine, ErrorKind};
+    /// let engine = Engine::new()?;
+    /// let (x, token) = (engine.new_variable(), CancelToken::new());
+    /// let step = engine.op("step").write(x).operator(|_| ())?;
+    /// engine.push_limited(&step, Context::cpu(0), 0, &token)?;
+    /// engine.wait_for_var(x)?;
+    /// token.cancel();
+    /// engine.push_limited(&step, Context::cpu(0), 0, &token)?;
+    /// assert_eq!(engine.wait_for_var(x).unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn push_limited(
+        &self,
+        operator: &Operator,
+        context: Context,
+        priority: i32,
+        limits: impl Into<StartLimits>,
+    ) -> Result<(), Error> {
+        operator.push_limited(self.core(), (context, priority), limits.into())
     }
 
     /// Drops this handle of an operator, as `drop` does. The closure is dropped with the last

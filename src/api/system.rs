@@ -1,11 +1,13 @@
-//! The methods of `Builder` for what an engine asks of the system: memory that stays, and real-time
-//! priorities. Programs call them, on the thread that has the builder (`src/api/builder.rs`).
-//! `src/engine/settings.rs` checks the values, `src/pool/locked.rs` locks memory, and
-//! `src/worker/scheduling.rs` sets priorities.
+//! The methods of `Builder` for what an engine asks of the system: memory that stays, real-time
+//! priorities, and a socket for other processes. Programs call them, on the thread that has the
+//! builder (`src/api/builder.rs`). `src/engine/settings.rs` checks the values,
+//! `src/pool/locked.rs` locks memory, `src/worker/scheduling.rs` sets priorities, and
+//! `src/engine/publish.rs` has the socket.
 
 #![forbid(unsafe_code)]
 
 use crate::api::builder::Builder;
+use std::path::PathBuf;
 
 impl Builder {
     /// Whether the memory of the engine's blocks is locked: the system then never takes its pages
@@ -41,6 +43,38 @@ impl Builder {
     /// ```
     pub fn lock_memory(mut self, lock_memory: bool) -> Builder {
         self.settings.lock_memory = lock_memory;
+        self
+    }
+
+    /// Publishes what [`Engine::stats`](crate::Engine::stats) says, once a second, to other
+    /// processes: at a Unix socket in this folder, which is made if it is missing. Off by default.
+    /// The program `seriatim-top` shows it in a terminal: `cargo run --release -p seriatim-perf
+    /// --bin seriatim-top FOLDER` in the repository.
+    ///
+    /// The socket is called `PROCESS-ENGINE.sock`, with the numbers of both, and goes away with the
+    /// engine. A program that may use the folder may read it; nothing can be told to the engine. A
+    /// client gets a table as text, ended by a form feed: first of the engine's whole life, then
+    /// of each second. A thread of its own publishes, which looks at the engine only while there
+    /// are clients. The child of a `fork` does not publish.
+    ///
+    /// # Errors
+    /// [`build`](Builder::build) returns [`BadSetting`](crate::ErrorKind::BadSetting) if the socket
+    /// cannot be made, with what the system said, or on systems without such sockets;
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused).
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// let folder = std::env::temp_dir().join(format!("seriatim-{}", std::process::id()));
+    /// let engine = seriatim::Engine::builder().publish(&folder).build()?;
+    /// assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    /// drop(engine);
+    /// assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    /// # std::fs::remove_dir(folder).unwrap();
+    /// # }
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn publish(mut self, folder: impl Into<PathBuf>) -> Builder {
+        self.settings.publish = Some(folder.into());
         self
     }
 

@@ -15,6 +15,7 @@ use crate::operation::access::Mode;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -162,6 +163,10 @@ impl Future for WhenFree {
     }
 }
 
+// What is waited for is the engine's, which no panic leaves half done.
+impl UnwindSafe for WhenFree {}
+impl RefUnwindSafe for WhenFree {}
+
 impl fmt::Debug for WhenFree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WhenFree")
@@ -186,6 +191,10 @@ impl Future for WhenAllEnded {
         self.0.poll(context.waker())
     }
 }
+
+// As above.
+impl UnwindSafe for WhenAllEnded {}
+impl RefUnwindSafe for WhenAllEnded {}
 
 impl fmt::Debug for WhenAllEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

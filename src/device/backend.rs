@@ -21,6 +21,7 @@ use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 /// assert!(Class::ALL.contains(&Class::Urgent));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Class {
     /// Kernels.

@@ -41,8 +41,8 @@ pub unsafe trait DeviceClock: Send + Sync {
     /// If the library refuses it.
     fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError>;
 
-    /// The nanoseconds of the device's clock from when it came to one timed mark until it came to
-    /// another; negative if it came to the other one first. The device has come to both.
+    /// The nanoseconds between the times at which the device came to two timed marks, by its own
+    /// clock: negative if it came to `to` before `from`. The device has come to both.
     ///
     /// # Safety
     /// [`timed_mark`](DeviceClock::timed_mark) has made both, for the device that the thread has

@@ -35,6 +35,7 @@ use std::fmt;
 /// assert_eq!(seriatim::Context::gpu(1).device(), seriatim::Device::Gpu);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Device {
@@ -57,6 +58,7 @@ pub enum Device {
 /// assert_eq!(Context::gpu(2).to_string(), "gpu(2)");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Context {
     device: Device,
     id: u32,

@@ -1,14 +1,16 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
 //! room if there is none. Used by `push/mod.rs` (`push_enlisted`) and `push/logged.rs`, on the
 //! pusher, if the engine has a bound and the operation is no wait; by `complete.rs` and
-//! `execute.rs` at its end. What finds no room at once is enlisted, so the rules for that are in
-//! one place.
+//! `execute.rs` at its end, and by `gpu/watch.rs` at the end of what was queued on a device. What
+//! finds no room at once is enlisted, so the rules for that are in one place.
+//!
+//! A push has a [`Permit`] from when it is counted in until it has succeeded. One that no log takes
+//! is enlisted with the same permit. So a pusher that has found room keeps it, and nobody is told
+//! of room that is not there. If the push is refused, the permit is given back.
 //!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
-//! an operation counts it out; for what is queued on a device the watcher does it
-//! (`gpu/watch.rs`). `push/` gives back the place of a push that is refused.
-//! `gpu/call.rs` counts in each operation of a graph that it queues on a device. `fork.rs` clears
-//! the count in the child.
+//! an operation counts it out. `gpu/call.rs` counts in each operation of a graph that it queues on
+//! a device. `fork.rs` clears the count in the child.
 
 use crate::engine::core::Core;
 use crate::engine::nesting::may_help;
@@ -17,6 +19,31 @@ use crate::error::{Error, ErrorKind};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
+
+/// Says that an operation that is being pushed is counted in. Dropped, it counts the operation out.
+/// The push forgets it when it has succeeded: then the end of the operation counts it out.
+#[must_use]
+pub struct Permit<'a>(&'a Core);
+
+impl<'a> Permit<'a> {
+    /// The permit of an operation that [`take_room`] has counted in.
+    pub fn of_counted(core: &'a Core) -> Permit<'a> {
+        Permit(core)
+    }
+
+    /// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push inside an
+    /// operation, and one that may go `beyond` the bound, is counted in at once.
+    #[cold]
+    pub fn make(core: &'a Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<Permit<'a>, Error> {
+        make_room(core, local, beyond).map(|()| Permit(core))
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        give_room_back(self.0, 1);
+    }
+}
 
 /// Counts an operation in, if there is room under the bound; says whether there was.
 // Out of line, as is `give_room_back`: most engines have no bound.
@@ -33,10 +60,7 @@ pub fn take_room(core: &Core) -> bool {
     false
 }
 
-/// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push inside an
-/// operation, and one that may go `beyond` the bound, is counted in at once.
-#[cold]
-pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<(), Error> {
+fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<(), Error> {
     let enter = || take_room(core);
     if enter() {
         return Ok(());
@@ -87,10 +111,10 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
     Ok(())
 }
 
-/// Gives back the place of an operation that has ended, or was not pushed.
+/// Gives back the room of so many operations, which have ended or were not pushed.
 #[cold]
 #[inline(never)]
-pub fn give_room_back(core: &Core) {
-    core.in_flight.fetch_sub(1, AcqRel);
+pub fn give_room_back(core: &Core, operations: usize) {
+    core.in_flight.fetch_sub(operations, AcqRel);
     core.below_bound.notify(|| true);
 }

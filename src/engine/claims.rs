@@ -1,15 +1,17 @@
 //! The order of an operation's variables ([`order`]), and the forms in which a push is given them
 //! ([`ClaimSource`]).
 //!
-//! Used by `push/`, `inline/fast_path.rs`, `draft.rs`, `replay/assemble.rs`, `api/operator.rs` and
-//! `api/pipeline.rs`, on the thread that pushes or captures. [`order`] is the only place that
-//! removes repeats: a variable that is named twice is no error. The quick ways of a push take the
-//! claims as they were named. If they meet a variable a second time (`count` in
-//! `tickets/owner/place.rs`), they give up, and the push goes the long way, which calls [`order`].
-//! Claims that are errors are found by `engine/resolve.rs`.
+//! Used by `push/`, `scope/open.rs`, `inline/fast_path.rs`, `draft.rs`, `replay/assemble.rs`,
+//! `api/graph.rs`, `api/operator.rs`, `api/pipeline.rs` and `api/typed/reduction.rs`, on the thread
+//! that pushes or captures. [`order`] is the only place that removes repeats: a variable that is
+//! named twice is no error. The quick ways of a push take the claims as they were named. If they
+//! meet a variable a second time (`count` in `tickets/owner/place.rs`), they give up, and the push
+//! goes the long way, which calls [`order`]. Claims that are errors are found by
+//! `engine/resolve.rs`.
 //!
 //! Nothing is kept here: [`order`] sorts the caller's own list. `Declared` borrows the lists of an
-//! operator (`api/operator.rs`), which any thread reads and none changes.
+//! operator or a graph (`api/operator.rs`, `replay/program.rs`), which any thread reads and none
+//! changes.
 
 #![forbid(unsafe_code)]
 
@@ -18,15 +20,25 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::util::bucket_array::Location;
 
+/// Which of the claims of one variable is kept: the first in this order.
+#[inline(always)]
+fn rank(mode: Mode) -> u8 {
+    match mode {
+        Mode::Write | Mode::Delete => 0,
+        Mode::Commute => 1,
+        Mode::Read | Mode::PhasedRead => 2,
+    }
+}
+
 /// Sorts claims by variable, which is the order of all operations, and keeps each variable once: a
-/// write swallows reads and other writes of the same variable.
+/// write swallows all other uses of the same variable, and a commuting one reads.
 pub fn order(claims: &mut [Claim]) -> &[Claim] {
     // Writes come first among the claims of one variable, so that a write is kept. A claim of
     // another engine or of an earlier generation is another variable here; the push makes an error
     // of it later.
     let key = |claim: &Claim| {
         let variable = claim.variable;
-        (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
+        (variable.index, variable.engine, variable.generation, rank(claim.mode))
     };
     if claims.len() <= 20 {
         for end in 1..claims.len() {
@@ -132,7 +144,7 @@ impl TypedClaims<'_> {
         // In place: the claims are put in order afterwards anyway.
         typed.sort_unstable_by_key(|claim| {
             let variable = claim.variable;
-            (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
+            (variable.index, variable.engine, variable.generation, rank(claim.mode))
         });
         // Of the claims of one variable a change comes first, so that it is next to another claim.
         typed.windows(2).try_for_each(|pair| lend_both(&pair[0], &pair[1]))
@@ -202,8 +214,8 @@ impl ClaimSource for &[Claim] {
     }
 }
 
-/// The claims of an operator, which was made for the engine that it is pushed to: in order, without
-/// repeats, and of variables of that engine, whose locations are known.
+/// The claims of an operator or a graph, which was made for the engine that it is pushed to: in
+/// order, without repeats, and of variables of that engine, whose locations are known.
 pub struct Declared<'a> {
     pub claims: &'a [Claim],
     pub located: &'a [(Claim, Location)],

@@ -23,17 +23,16 @@ use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::ticket_host::Destinations;
 use crate::error::{Failure, Fault};
-use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::layout::RECORDED;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
+use crate::tickets::end_phased;
 use crate::tickets::linking::ended;
 use crate::tickets::links::Links;
 use crate::tickets::run::{self, Variables};
-use crate::tickets::word::Word;
 use std::sync::Arc;
 
 impl Core {
@@ -73,7 +72,7 @@ impl Core {
                 let marks = self.state.load(Relaxed).has_failed();
                 for index in 0..count {
                     let access = Block::access(block, index);
-                    if (*access).mode() == Mode::Read {
+                    if !(*access).mode().changes() {
                         continue;
                     }
                     let slot = self.slot((*access).variable);
@@ -83,14 +82,14 @@ impl Core {
                     slot.step_version();
                 }
             }
-            if flags & FLAG_PROFILED != 0 {
-                self.profile(block, worker);
+            let mut found = ReadyList::new(local);
+            if flags & (FLAG_PHASED | FLAG_PROFILED) != 0 {
+                self.end_special(block, worker, &mut found);
             }
             if let Some(failure) = failure {
                 inside(local, || drop(failure));
             }
             Block::enter(block, BLANK);
-            let mut found = ReadyList::new(local);
             let deleted = (flags & FLAG_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
             self.count_out(block, &self.memory.table, &mut found);
             // Only now that the tickets are released: from its retirement on the slot may become
@@ -101,7 +100,7 @@ impl Core {
             // Before the operation counts as completed, so that a thread that has waited for
             // everything finds room under the bound.
             if self.settings.bound > 0 && flags & (FLAG_WAIT | FLAG_PLACELESS) == 0 {
-                give_room_back(self);
+                give_room_back(self, 1);
             }
             local.count_completed();
             if !found.first.is_null() {
@@ -135,7 +134,7 @@ impl Core {
     /// that it deletes, and lets go of its links.
     #[inline(never)]
     unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
-        let mut destinations = Destinations::new(self, self.local(), Word::NONE, found);
+        let mut destinations = Destinations::new(self, self.local(), found);
         // SAFETY: by the contract of `count_out`.
         unsafe {
             let is_void = Block::is_voided(block);
@@ -144,7 +143,9 @@ impl Core {
                 common.close(block, &mut destinations);
             }
             let end = |ready: *mut Block| destinations.found.ready(ready);
-            if is_void {
+            if (*block).flags & FLAG_PHASED != 0 {
+                end_phased::end(block, variables, end);
+            } else if is_void {
                 run::end_voided(block, variables, end);
             } else {
                 run::end(block, variables, end);
@@ -154,7 +155,7 @@ impl Core {
     }
     /// Records a profiled operation that ends now, unless `gpu/timing.rs` has.
     #[cold]
-    unsafe fn profile(&self, block: *mut Block, worker: Option<usize>) {
+    pub(super) unsafe fn profile(&self, block: *mut Block, worker: Option<usize>) {
         // SAFETY: the operation is ours.
         unsafe {
             if (*Block::times(block)).push != RECORDED {
@@ -172,20 +173,20 @@ impl Core {
     pub(super) unsafe fn record_event(&self, block: *mut Block, worker: Option<usize>) -> Option<usize> {
         // SAFETY: the operation is ours, and its accesses are alive.
         unsafe {
-            let asynchronous = matches!((*(*block).body).run, Run::Async(_));
+            let asynchronous = matches!((*(*block).body).run, Run::Async(_) | Run::Replay(_));
             let uses = (0..(*block).count).map(|index| {
                 let access = Block::access(block, index);
                 let variable = (*access).variable;
                 // Relaxed: the operation came after the variable's birth.
                 let generation = self.slot(variable).generation.load(Relaxed);
-                Use::new(variable, generation, (*access).mode() != Mode::Read)
+                Use::new(variable, generation, (*access).mode().changes())
             });
             self.profiler.record(Event::of(block, asynchronous, worker), uses)
         }
     }
 
-    /// Runs a wait, or hands an operation to its device. The end of a wait may make the next one
-    /// ready: those are run here one after the other, not each inside the one before.
+    /// Runs a wait, or hands an operation to its device or to its scope. The end of a wait may make
+    /// the next one ready: those are run here one after the other, not each inside the one before.
     ///
     /// # Safety
     /// It is ready, and ours.
@@ -195,6 +196,9 @@ impl Core {
         unsafe {
             if (*block).flags & FLAG_GPU != 0 {
                 return self.submit_to_device(local, block, ReadyCause::Later);
+            }
+            if (*block).flags & FLAG_SCOPED != 0 {
+                return self.offer(block);
             }
             (*block).link = local.waits.replace(block);
             if local.runs_waits.replace(true) {
@@ -213,7 +217,7 @@ impl Core {
     }
 
     /// Gives each operation of a list to the thread that is to run it, in the order of the list. A
-    /// wait runs right here, or when the one has ended inside of which this is called.
+    /// wait runs right here. If this is called inside another wait, it runs after that.
     ///
     /// # Safety
     /// They are ready, and ours.
@@ -230,7 +234,7 @@ impl Core {
                 if flags & FLAG_PROFILED != 0 {
                     (*Block::times(first)).ready = self.profiler.now();
                 }
-                if flags & (FLAG_WAIT | FLAG_GPU) != 0 {
+                if flags & (FLAG_WAIT | FLAG_GPU | FLAG_SCOPED) != 0 {
                     self.hand_out_special(local, first);
                 } else {
                     self.dispatch.submit(self, local, first, ReadyCause::Later);

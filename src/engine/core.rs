@@ -12,10 +12,13 @@
 use crate::device::Context;
 use crate::engine::failures::Failures;
 use crate::engine::gpu::devices::Gpus;
-use crate::engine::inline::policy::{CostKey, InlinePolicy, DECLARED};
+use crate::engine::inline::cost_key::CostKey;
+use crate::engine::inline::policy::{InlinePolicy, DECLARED};
 use crate::engine::on_error::OnError;
+use crate::engine::scope::registry::OpenScopes;
 use crate::engine::settings::{Kind, Settings};
 use crate::engine::state::EngineState;
+use crate::engine::thread_hooks::ThreadHooks;
 use crate::engine::wait::wait_list::WaitList;
 use crate::error::Error;
 use crate::operation::block::Block;
@@ -43,6 +46,8 @@ pub struct Core {
     pub failures: Failures,
     /// The hook that is told of the failures that are left at the end.
     pub on_error: OnError,
+    /// The hooks that hear of the threads of the engine.
+    pub threads: ThreadHooks,
     /// Threads that wait until nothing is in flight.
     pub quiescence: WaitList,
     /// Threads that wait until fewer operations are in flight than the bound allows.
@@ -62,11 +67,18 @@ pub struct Core {
     pub inline_policy: Arc<InlinePolicy>,
     /// The group that runs [`Property::Normal`] operations, if its workers have logs.
     pub workers: Option<Arc<Group>>,
+    /// Scopes inside operations that have ready children.
+    pub scopes: OpenScopes,
 }
 
 impl Core {
     /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
-    pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>, gpus: Gpus) -> Result<Core, Error> {
+    pub fn new(
+        settings: Settings,
+        (on_error, threads): (OnError, ThreadHooks),
+        dispatch: Box<dyn Dispatch>,
+        gpus: Gpus,
+    ) -> Result<Core, Error> {
         asymmetric_fence::prepare();
         // With a bound nothing runs inside its push: the bound counts operations in flight, and an
         // operation that runs inside its push never is.
@@ -79,6 +91,9 @@ impl Core {
             _ => inline && !property.is_io() && (naive || !settings.inline_below.is_zero()),
         });
         let learned = Properties::that(|property| !naive && inside.has(property));
+        for group in dispatch.groups() {
+            group.set_names(group.usual_names().map(|usual| threads.name(usual)).collect());
+        }
         let mut memory = Memory::new()?;
         if settings.lock_memory {
             memory.blocks.lock_memory()?;
@@ -90,12 +105,14 @@ impl Core {
             inline_policy: Arc::new(if inline && !naive { InlinePolicy::new(limit) } else { InlinePolicy::none() }),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             nested_threads: AtomicUsize::new(settings.nested_threads),
+            scopes: OpenScopes::new(settings.cpu_workers),
             settings,
             dispatch,
             state: CachePadded::new(EngineState::new()),
             in_flight: CachePadded::new(AtomicUsize::new(0)),
             failures: Failures::new(),
             on_error,
+            threads,
             quiescence: WaitList::new(),
             below_bound: WaitList::new(),
             profiler: Profiler::new(),
@@ -167,7 +184,7 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub fn give_up(&self, local: &ThreadContext) {
-        local.count_completed();
+        local.count_given_up();
         self.flush(local);
     }
 
@@ -235,7 +252,7 @@ pub trait Dispatch: Send + Sync {
     unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, cause: ReadyCause);
 
     /// Puts a ready operation where another thread finds it: the worker numbered `place`, or a
-    /// worker that has nothing to do. Called by replays (`replay/mod.rs`).
+    /// worker that has nothing to do. Called by replays (`replay/mod.rs`, `replay/guided.rs`).
     ///
     /// # Safety
     /// The contract of [`Dispatch::submit`].

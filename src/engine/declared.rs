@@ -9,7 +9,6 @@
 //! No other thread touches any of it: a borrow asks on the same thread, through
 //! `operation/current.rs`. `SPARE_LIST` is a list that each thread keeps for all engines.
 
-use crate::operation::access::Mode;
 use crate::operation::block::Block;
 use crate::operation::current::{Current, May};
 use crate::pool::memory::Memory;
@@ -41,7 +40,7 @@ unsafe fn uses(block: *mut Block) -> impl Iterator<Item = (u32, bool)> {
     unsafe {
         (0..(*block).count).map(move |index| {
             let access = Block::access(block, index);
-            ((*access).variable, (*access).mode() != Mode::Read)
+            ((*access).variable, (*access).mode().changes())
         })
     }
 }

@@ -1,8 +1,8 @@
 //! A look at the operations in flight of a running engine: as a text for errors
-//! ([`pending_report`]), and as a graph ([`dot`]).
+//! ([`pending_report`]), as a graph ([`dot`]), and as two numbers ([`ready_and_running`]).
 //!
-//! Used by `wait/` when a wait runs out of time, by `gpu/loss.rs`, by `api/control.rs` and by
-//! `api/graph.rs`, on any thread.
+//! Used by `wait/` when a wait runs out of time, by `gpu/loss.rs`, by `stats.rs`, by
+//! `api/control.rs` and by `api/graph.rs`, on any thread.
 //!
 //! Operations come and go meanwhile. The looking thread is pinned and is a registered reader, so no
 //! block that it finds in use is given to another operation while it reads. Blocks of rings are
@@ -13,13 +13,14 @@
 
 use crate::engine::core::Core;
 use crate::operation::access::{Mode, Ticket};
-use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
-use crate::operation::closure::Run;
+use crate::operation::block::{Block, FLAG_HELD, FLAG_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::EpochGuard;
 use crate::pool::thread_cache::ThreadCache;
 use crate::sync::{fence, thread, Ordering::*, MODELLED};
+use crate::tickets::run::Variables;
 use crate::variable::handle::Variable;
+use crate::variable::names;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -87,8 +88,9 @@ impl<'a> Look<'a> {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
             let stays = || !Block::is_ringed(block) || self.still.get(Block::cache(block) as usize) == Some(&true);
-            // A wait is not shown, but an access that a thread holds is: others may be behind it.
-            let is_shown = || (*block).flags & FLAG_WAIT == 0 || matches!((*(*block).body).run, Run::Async(_));
+            // The operation may end meanwhile, and the pool then has the block. It writes the body
+            // and the links there, so those are not looked at.
+            let is_shown = || (*block).flags & (FLAG_WAIT | FLAG_HELD) != FLAG_WAIT;
             (is_in_use && stays() && is_shown()).then_some(lifecycle == RUNNING)
         }
     }
@@ -113,7 +115,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
             let Some(running) = look.is_running(block) else { continue };
             let uses = (0..(*block).count).map(|index| {
                 let access = Block::access(block, index);
-                let (variable, mode) = ((*access).variable, (*access).mode());
+                let (variable, mode) = ((*access).variable, (*access).mode().plain());
                 let ticket = Ticket::of((*access).ticket.load(Acquire));
                 tickets.entry(variable).or_default().push((ticket, mode != Mode::Read, block.addr()));
                 (variable, mode, 0)
@@ -156,6 +158,14 @@ pub fn shown(name: &str) -> &str {
     }
 }
 
+/// The number of a variable, and its name if it has one.
+fn variable_label(core: &Core, index: u32) -> String {
+    // Relaxed: the drawing is of a moving engine.
+    let generation = core.memory.table.get(index).map_or(0, |slot| slot.generation.load(Relaxed));
+    let name = names::get((core.memory.id, index), names::ordinal(generation));
+    name.map_or_else(|| format!("v{index}"), |name| format!("v{index} {}", escaped(name)))
+}
+
 /// A text as it stands between the quotes of a Graphviz label.
 pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
@@ -195,6 +205,31 @@ impl Few {
         }
         text.join(", ")
     }
+}
+
+/// How many operations wait for nothing but a thread or a device, and how many run.
+pub fn ready_and_running(core: &Core) -> (u64, u64) {
+    let look = Look::begin(core);
+    let inside = core.memory.blocks.caches.iter().filter_map(|cache| cache.running.look()).count();
+    let (mut ready, mut running) = (0, inside as u64);
+    for block in core.memory.blocks.slabs.blocks() {
+        // SAFETY: a block of the engine, which keeps its operation if it has one.
+        unsafe {
+            let Some(runs) = look.is_running(block) else { continue };
+            let has_come = |index: u32| {
+                let access = Block::access(block, index);
+                // Relaxed: the number is for people, and rests on nothing.
+                let ticket = Ticket::of((*access).ticket.load(Relaxed));
+                core.memory.table.progress((*access).variable).has_come(ticket, (*access).mode())
+            };
+            if runs {
+                running += 1;
+            } else if Block::is_voided(block) || (0..(*block).count).all(has_come) {
+                ready += 1;
+            }
+        }
+    }
+    (ready, running)
 }
 
 const NOTHING: &str = "nothing is pending any more";
@@ -281,9 +316,45 @@ pub fn dot(core: &Core) -> String {
         for (variable, mode, next) in &from.uses {
             let Some(to) = seen.get(next) else { continue };
             let style = if *mode == Mode::Read { ", style=dashed" } else { "" };
-            let _ = writeln!(text, "  n{} -> n{} [label=\"v{variable}\"{style}];", from.sequence, to.sequence);
+            let label = variable_label(core, *variable);
+            let _ = writeln!(text, "  n{} -> n{} [label=\"{label}\"{style}];", from.sequence, to.sequence);
         }
     }
     text.push_str("}\n");
     text
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::operation::async_closure::async_vtable;
+    use crate::operation::block::BLANK;
+    use crate::operation::context::RunContext;
+    use crate::operation::layout::{class_for, Layout};
+    use crate::operation::property::Property;
+    use crate::{Completion, Context, Engine, Kind};
+
+    /// A wait may end in the middle of a look, and its block goes back to the pool, which keeps a
+    /// list in the place of the body. Here that place has what would be shown.
+    #[test]
+    fn what_the_pool_keeps_in_a_block_is_not_looked_at() {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let local = engine.core().local();
+        let body = async_vtable(&|_: &RunContext<'_>, completion: Completion| completion.complete());
+        // SAFETY: the block is ours from the pool, and goes back there as it came.
+        unsafe {
+            let block = local.allocate(class_for(0, 0, false, Layout::Plain));
+            Block::renew(block, 0, false);
+            Block::set_kind(block, Property::Normal, Context::cpu(0));
+            Block::set_name(block, "wait".into());
+            (*block).flags = FLAG_WAIT;
+            let own = std::mem::replace(&mut (*block).body, body);
+            Block::enter(block, RUNNING);
+            let (dot, running) = (engine.dump_dot(), ready_and_running(engine.core()).1);
+            Block::enter(block, BLANK);
+            (*block).body = own;
+            local.retire(block);
+            assert!(!dot.contains("wait") && running == 0, "{dot}");
+        }
+    }
 }

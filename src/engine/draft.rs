@@ -12,6 +12,7 @@ use crate::device::Context;
 use crate::engine::claims::{order, ClaimSource, TypedClaims};
 use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
+use crate::operation::flags::FLAG_PHASED;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{thread_local, MODELLED};
@@ -121,6 +122,14 @@ impl Draft {
     #[inline(always)]
     pub fn add(&mut self, variable: Variable, mode: Mode) {
         self.place_mut().claims.push(Claim { variable, mode });
+    }
+
+    /// Adds a variable on which the operation commutes.
+    #[inline]
+    pub fn commute(&mut self, variable: Variable) {
+        let place = self.place_mut();
+        place.claims.push(Claim { variable, mode: Mode::Commute });
+        place.request.flags |= FLAG_PHASED;
     }
 
     pub fn add_all(&mut self, variables: &[impl Copy + Into<Variable>], mode: Mode) {

@@ -1,10 +1,10 @@
 //! Runs ready operations, and records the failures that are their own.
 //!
-//! No state here. Workers, and threads that wait and help, come from `src/worker/` through the
-//! trait [`Host`]. Also used by `dispatch/naive.rs`, by `push/mod.rs` for an operation that is
-//! ready, by `complete.rs`, and in parts by `gpu/`, `inline/asynchronous.rs` and
-//! `replay/node_call.rs`. A block belongs to the thread that executes it until the operation ends.
-//! Once an asynchronous closure was called, the block is not touched any more.
+//! No state here. Workers, and threads that wait and help, come by way of `worker_host.rs`. Also
+//! used by `holds.rs`, by `dispatch/naive.rs`, by `push/mod.rs` for an operation that is ready, by
+//! `complete.rs`, and in parts by `gpu/`, `inline/asynchronous.rs` and `replay/`. A block belongs
+//! to the thread that executes it until the operation ends. Once an asynchronous closure was
+//! called, the block is not touched any more.
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
 //! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
@@ -32,10 +32,8 @@ use crate::operation::layout::Layout;
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
-use crate::tickets::run;
 use crate::variable::slot::Slot;
 use crate::variable::table::Stepping;
-use crate::worker::Host;
 use std::sync::Arc;
 
 /// What is kept of an asynchronous operation during its call.
@@ -60,8 +58,12 @@ impl Core {
                 pay(local);
                 return;
             }
-            let state = self.state.load(Relaxed);
             let flags = (*block).flags;
+            if flags & (FLAG_PHASED | FLAG_PROFILED) != 0 && !self.begin_special(local, block, worker) {
+                pay(local);
+                return;
+            }
+            let state = self.state.load(Relaxed);
             let property = Block::property(block);
             // Relaxed: the flag was set before the tickets came, and this thread has acquired the
             // tickets.
@@ -75,9 +77,6 @@ impl Core {
                 None
             };
             Block::enter(block, RUNNING);
-            if flags & FLAG_PROFILED != 0 {
-                self.start_profile(block);
-            }
             let always = flags & (FLAG_WAIT | FLAG_DELETE | FLAG_GRAPH) != 0;
             let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
             Block::touch(block, false);
@@ -124,8 +123,16 @@ impl Core {
                     leave(local);
                     self.end_call(local, called, outcome);
                 }
-                // Has returned above.
-                Run::Part(_) => {}
+                Run::Replay(call) => {
+                    let called = self.call_replay(local, block, worker, |detach| call(storage, &run, detach));
+                    let inherited = inherited.filter(|_| called.is_none()); // As above.
+                    leave(local);
+                    match called {
+                        None => self.end(local, block, Ok(()), inherited, false, worker),
+                        Some(called) => self.end_call(local, called, Ok(())),
+                    }
+                }
+                Run::Part(_) => {} // Has returned above.
             }
             pay(local);
         }
@@ -230,7 +237,7 @@ impl Core {
             self.count_out(block, &Stepping(&self.memory.table), &mut found);
             // As in `Core::end`.
             if self.settings.bound > 0 {
-                give_room_back(self);
+                give_room_back(self, 1);
             }
             local.count_completed();
             if !found.first.is_null() {
@@ -317,36 +324,6 @@ impl Core {
                 (*times).ready = start;
             }
         }
-    }
-}
-
-impl Host for Core {
-    #[inline]
-    unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
-        // SAFETY: by the contract.
-        unsafe {
-            if !self.run_plain(block, worker) && !self.run_measured(block, worker) {
-                self.execute(self.local(), block, worker);
-            }
-        }
-    }
-
-    #[inline]
-    unsafe fn settle(&self, block: *mut Block) -> bool {
-        // SAFETY: by the contract.
-        unsafe { run::settle(block, &self.memory.table) }
-    }
-
-    fn depth(&self) -> u32 {
-        self.local().depth.get()
-    }
-
-    fn end_worker(&self) {
-        self.drop_worker_handles();
-    }
-
-    fn idle(&self) {
-        self.flush(self.local());
     }
 }
 

@@ -11,7 +11,7 @@
 use crate::error::{Beyond, Error, ErrorKind, Failure, Fault, Stamp};
 use crate::sync::lock::Lock;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
-use crate::util::work_counter;
+use crate::util::{spans, work_counter};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -78,6 +78,7 @@ impl Failures {
     /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once.
     /// Looks at no more than [`SLICE`] other records, and waits for no thread.
     fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
+        spans::failed(&error);
         if self.count.load(Relaxed) >= MOST_KEPT {
             self.prune();
         }
@@ -104,6 +105,7 @@ impl Failures {
         }
         let failure = Arc::new(Failure::new(error, 0));
         if place(&failure) {
+            spans::failed(&failure.error);
             let number = self.noted.fetch_add(1, Relaxed);
             self.count.fetch_add(1, Relaxed);
             self.push(Box::new(FailureRecord { failure, number, next: null_mut() }));

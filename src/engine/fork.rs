@@ -31,11 +31,13 @@
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
+use crate::engine::wait::crosswise::{GuardSleeper, GUARD_SLEEPERS};
 use crate::engine::wait::wait_list::HeldList;
 use crate::operation::name::{Names, NAMES};
 use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
 use crate::sync::{lock, thread, Ordering::*};
+use crate::variable::names::{VariableNames, VARIABLE_NAMES};
 use crate::worker::group::Group;
 use std::any::Any;
 use std::cell::RefCell;
@@ -62,6 +64,8 @@ static FORKS: Mutex<()> = Mutex::new(());
 struct Fork {
     engines: Vec<Held>,
     names: MutexGuard<'static, Names>,
+    variables: MutexGuard<'static, VariableNames>,
+    sleepers: MutexGuard<'static, Vec<GuardSleeper>>,
     list: MutexGuard<'static, Vec<Weak<Core>>>,
     turn: MutexGuard<'static, ()>,
 }
@@ -134,7 +138,9 @@ extern "C" fn before() {
     // already, and needs these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
-    FORK.set(Some(Fork { engines, names, list, turn }));
+    let variables = lock::of_static(&VARIABLE_NAMES);
+    let sleepers = lock::of_static(&GUARD_SLEEPERS);
+    FORK.set(Some(Fork { engines, names, variables, sleepers, list, turn }));
 }
 
 /// Stops the engines that can be stopped. The first `known` ones have been, by an earlier round.
@@ -189,8 +195,8 @@ fn let_pushes_through(engines: &[Held]) {
 
 /// Runs on the forking thread, in the parent.
 extern "C" fn after_in_parent() {
-    let Some(Fork { engines, names, list, turn }) = FORK.take() else { return };
-    drop((names, list));
+    let Some(Fork { engines, names, variables, sleepers, list, turn }) = FORK.take() else { return };
+    drop((names, variables, sleepers, list));
     engines.into_iter().for_each(Held::restart);
     drop(turn);
 }
@@ -198,8 +204,10 @@ extern "C" fn after_in_parent() {
 /// Runs in the child, on its only thread.
 extern "C" fn after_in_child() {
     profile::forked();
-    let Some(Fork { mut engines, names, list, turn }) = FORK.take() else { return };
-    drop((names, list));
+    let Some(Fork { mut engines, names, variables, mut sleepers, list, turn }) = FORK.take() else { return };
+    drop((names, variables, list));
+    sleepers.clear();
+    drop(sleepers);
     for held in &mut engines {
         held.lists.drain(..).for_each(HeldList::forget_other_threads);
         held.short.clear();
@@ -208,7 +216,8 @@ extern "C" fn after_in_child() {
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             // What is queued runs in the parent. Here a completion that the forking thread owes, or
-            // the end of the operation that has forked, comes to it as well.
+            // the end of the operation that has forked, comes to it as well. A guard does not
+            // (`wait/hold.rs`).
             held.core.state.abandon();
             held.core.gpus.forked.store(true, SeqCst);
             held.core.memory.forget_promises();

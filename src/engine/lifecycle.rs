@@ -1,7 +1,7 @@
 //! Stops, starts and closes an engine. [`stop`] and [`start`] are called by `src/api/control.rs`,
-//! [`close`] when the last handle is dropped (`src/api/engine.rs`): on the calling thread, or
-//! inside an operation on a thread of its own. `fork.rs` takes the same steps for all engines at
-//! once, on the forking thread.
+//! [`close`] when the last handle is dropped (`src/api/engine.rs`): on the calling thread, or, if
+//! that is inside an operation or an engine's own, on a thread for that. `fork.rs` takes the same
+//! steps for all engines at once, on the forking thread.
 //!
 //! No state here: the lock is `Core::life`, which keeps stops and starts apart, the flags are in
 //! `Core::state`, and `Memory::closed` says that the engine has ended. The thread that ends what is
@@ -20,14 +20,16 @@
 
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;
-use crate::engine::nesting::refuse_inside;
+use crate::engine::nesting::{is_kept_outside, refuse_inside};
 use crate::engine::push::admission::cut_off;
 use crate::engine::wait::{for_all, held_list};
 use crate::error::{Error, ErrorKind};
+use crate::operation::closure::drop_quietly;
 use crate::platform::asymmetric_fence::heavy;
 use crate::platform::standard_error::tell;
 use crate::sync::{thread, AtomicBool, MutexGuard, Ordering::*};
 use crate::thread::context::ThreadContext;
+use crate::variable::names;
 use std::sync::Arc;
 
 /// The most errors that are told one by one; the others are only counted.
@@ -40,12 +42,22 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     core.dispatch.before_waiting(core);
     // In the child of a fork the lock may be held by a thread that is gone.
     if !core.state.load(Acquire).is_abandoned() {
-        let life = core.life.lock();
-        if !core.state.load(Acquire).is_stopped() {
-            stop_holding(core, &life);
-        }
+        let kept = stop_alone(core);
+        // Without the lock, since their destructors may call the engine.
+        kept.into_iter().for_each(drop_quietly);
     }
     Ok(())
+}
+
+/// Stops the engine if it runs, while no other thread stops or starts it. Returns what the engine
+/// has kept until now, for the caller to drop.
+fn stop_alone(core: &Arc<Core>) -> Vec<Box<dyn Send>> {
+    let life = core.life.lock();
+    if core.state.load(Acquire).is_stopped() {
+        return Vec::new();
+    }
+    stop_holding(core, &life);
+    core.gpus.let_go()
 }
 
 /// Stops an engine that runs. `_life` is the lock that keeps other stops and starts out.
@@ -62,11 +74,12 @@ fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
     end_threads(core);
 }
 
-/// Ends the threads of an engine that is stopped and in which nothing is in flight.
+/// Ends the threads of an engine that is stopped and in which nothing is in flight. Also called by
+/// `fork.rs`, which has locks: what [`Gpus::hold`](crate::engine::gpu::devices::Gpus::hold) has
+/// kept stays until the program stops the engine.
 pub fn end_threads(core: &Core) {
     core.dispatch.stop();
     admit::stop(core);
-    core.gpus.let_go();
     core.say(|| "stopped".to_owned());
 }
 
@@ -121,17 +134,19 @@ pub fn let_pushes_through(core: &Arc<Core>) {
 }
 
 /// Ends an engine whose last handle is gone: drains it and joins its threads. Inside an operation
-/// this would wait for the operation itself, so a thread is started for it.
+/// this would wait for the operation itself, and on one of the engine's threads for that thread, so
+/// a thread is started for it. Likewise on a thread of another engine outside of operations: a fork
+/// that has stopped both would wait for that thread, and the thread for the fork.
 pub fn close(core: &Arc<Core>) {
-    if core.is_inside() {
+    if core.is_inside() || is_kept_outside(core) {
         warn_of_loss(core);
         let own = Arc::clone(core);
         let closer = thread::Builder::new().name("seriatim-close".to_owned());
         if let Err(said) = closer.spawn(move || close(&own)) {
             // The workers run what is in flight, and then wait for ever.
             tell(&format!(
-                "seriatim engine {}: its last handle was dropped inside one of its operations, and the system \
-                 refuses the thread that would end it ({said}): its threads stay, and errors of operations that \
+                "seriatim engine {}: its last handle was dropped inside one of its operations or on a thread of an \
+                 engine, and the system refuses the thread that would end it ({said}): its threads stay, and errors of operations that \
                  still run are not told",
                 core.memory.id
             ));
@@ -142,18 +157,19 @@ pub fn close(core: &Arc<Core>) {
     let _ = stop(core);
     core.report_failures();
     core.memory.closed.store(true, Release);
+    names::forget(core.memory.id);
     ThreadContext::end_fallback(&core.memory);
     core.say(|| "closed".to_owned());
 }
 
 /// Warns if more is in flight than the operations that this thread is inside of. Called when the
-/// last handle is dropped inside an operation.
+/// last handle is dropped where another thread has to end the engine.
 fn warn_of_loss(core: &Core) {
     let (completed, pushed) = core.memory.tally();
     let inside = u64::from(core.local().depth.get());
     if pushed.saturating_sub(completed) > inside {
         tell(&format!(
-            "seriatim engine {}: its last handle was dropped inside one of its operations: what is in flight is lost if the process \
+            "seriatim engine {}: its last handle was dropped inside one of its operations or on a thread of an engine: what is in flight is lost if the process \
              ends first; keep a handle outside, or wait for everything",
             core.memory.id
         ));

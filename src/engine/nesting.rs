@@ -3,9 +3,9 @@
 //! thread owes, and runs when it is out of all operations.
 //!
 //! [`enter`] and [`leave`] surround every call of user code of an operation: in `execute.rs`,
-//! `inline/fast_path.rs`, `push/enlist.rs`, `replay/mod.rs`, `replay/part.rs`, `gpu/call.rs` and
-//! `gpu/entered.rs`; and by [`inside`] the destructors of errors. All of it is the calling thread's
-//! own: no other thread touches it.
+//! `inline/fast_path.rs`, `push/enlist.rs`, `replay/mod.rs`, `replay/guided.rs`, `replay/part.rs`,
+//! `gpu/call.rs` and `gpu/entered.rs`; and by [`inside`] the destructors of errors. All of it is
+//! the calling thread's own: no other thread touches it.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Failure};
 use crate::operation::current::count;
 use crate::sync::thread_local;
 use crate::thread::context::ThreadContext;
+use crate::thread::kept;
 use crate::variable::slot::Slot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -94,9 +95,10 @@ pub fn pay(local: &ThreadContext) {
     }
 }
 
-/// Runs the operations that were pushed inside the one that has just ended. They may not wait for
-/// that engine either. The operations that they push to it must not lie in the queue of this
-/// thread, which comes to it only afterwards. Therefore the thread counts as inside.
+/// Runs the queues that the thread owes: operations that were pushed inside the operation that has
+/// just ended. Meanwhile the thread counts as inside an operation of the engine of `local`. So they
+/// may not wait for that engine: what they push to it may lie in the queue of this thread, which
+/// runs that only afterwards.
 #[cold]
 #[inline(never)]
 fn pay_all(local: &ThreadContext) {
@@ -112,16 +114,26 @@ fn pay_all(local: &ThreadContext) {
     local.depth.set(local.depth.get() - 1);
 }
 
+/// Whether the calling thread is one that an engine keeps, and is inside none of its operations: in
+/// a hook, in a waker that it calls, in the destructor of a thread-local. What stops that engine
+/// waits for the end of such a thread, and not for what it does: so the thread may wait for no stop
+/// of `core`, which may be that of the same fork.
+#[cold]
+pub fn is_kept_outside(core: &Core) -> bool {
+    kept::is_kept_by(core.memory.id) && !core.is_inside() || kept::is_kept() && may_help()
+}
+
 /// Refuses a call (a stop, a start, a preparation) that would wait for the operation that the
-/// thread is inside of.
+/// thread is inside of, or for the thread itself.
 pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
-    if !core.is_inside() {
+    let message = if core.is_inside() {
+        format!("an operation cannot {what} its own engine, which would wait for it")
+    } else if kept::is_kept_by(core.memory.id) {
+        format!("a thread of an engine, as in a hook or a waker, cannot {what} it: another thread can")
+    } else {
         return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::WaitInsideOperation,
-        format!("an operation cannot {what} its own engine, which would wait for it"),
-    ))
+    };
+    Err(Error::new(ErrorKind::WaitInsideOperation, message))
 }
 
 /// Refuses a wait inside an operation of the same engine: it could wait for that very operation.

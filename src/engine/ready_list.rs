@@ -2,10 +2,10 @@
 //! them. Spent blocks go to the pool at once.
 //!
 //! Used by pushes (`push/enlist.rs`, `push/acquire.rs`, `push/logged.rs`, `inline/fast_path.rs`,
-//! `ticket_host.rs`) and by ends (`complete.rs`, `execute.rs`). A list belongs to the thread that
-//! makes it. `Core::hand_out` (`complete.rs`) submits the operations from `first` on. That order is
-//! not the order of running: a worker sorts its queue again by priority, then by sequence number
-//! (`worker/local_queue.rs`).
+//! `ticket_host.rs`) and by ends (`complete.rs`, `execute.rs`, `holds.rs`). A list belongs to the
+//! thread that makes it. `Core::hand_out` (`complete.rs`) submits the operations from `first` on.
+//! That order is not the order of running: a worker sorts its queue again by priority, then by
+//! sequence number (`worker/local_queue.rs`).
 
 use crate::operation::block::Block;
 use crate::sync::touch;

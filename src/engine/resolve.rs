@@ -1,12 +1,12 @@
 //! Resolves the handle of a variable to its slot, and makes the errors of handles that lead to
 //! none.
 //!
-//! Used by pushes (`push/`), waits (`wait/for_var.rs`, `wait/pull.rs`), graphs
-//! (`replay/private.rs`) and `src/api/`, on any thread. The same rule is in `adopt` of
-//! `push/acquire.rs`. The quick ways of a push compare the generation with that of a variable that
-//! the pusher owns (`tickets/owner/place.rs`). No state here: `variable/table.rs` begins a
-//! generation, on the thread that makes a variable. [`kill`] ends it, on the thread that pushes the
-//! deletion or captures.
+//! Used by pushes (`push/`, `holds.rs`), waits (`wait/for_var.rs`, `wait/pull.rs`), graphs
+//! (`replay/private.rs`), scopes (`scope/open.rs`) and `src/api/`, on any thread. The same rule is
+//! in `adopt` of `push/acquire.rs`. The quick ways of a push compare the generation with that of a
+//! variable that the pusher owns (`tickets/owner/place.rs`). No state here: `variable/table.rs`
+//! begins a generation, on the thread that makes a variable. [`kill`] ends it, on the thread that
+//! pushes the deletion or captures.
 
 #![forbid(unsafe_code)]
 

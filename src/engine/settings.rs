@@ -20,6 +20,7 @@ use crate::platform::affinity;
 use crate::platform::low_memory::LOCKS;
 use crate::platform::scheduling::HAS_FIFO;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The settings of an engine, as its builder or the environment chose them.
@@ -94,6 +95,9 @@ pub struct Settings {
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`,
     /// `off` (default).
     pub info: bool,
+    /// The folder of the socket at which other processes see what the engine does. See
+    /// [`Builder::publish`](crate::Builder::publish). `SERIATIM_PUBLISH`; default: none.
+    pub publish: Option<PathBuf>,
     /// Whether workers for GPUs were asked for, and whether the engine may have some.
     pub(crate) asks_for_gpus: bool,
     pub(crate) has_gpus: bool,
@@ -132,6 +136,7 @@ impl Settings {
             lock_memory: false,
             fifo_priority: 0,
             info: false,
+            publish: None,
             asks_for_gpus: false,
             has_gpus: cfg!(feature = "cuda"),
             gpu_start: 0,
@@ -171,6 +176,9 @@ impl Settings {
                 ErrorKind::PriorityRefused,
                 "this system has no SCHED_FIFO for threads, or none that is used here: leave fifo_priority at 0",
             ));
+        }
+        if self.publish.is_some() && cfg!(not(unix)) {
+            return Err(Error::new(ErrorKind::BadSetting, "publish cannot be set: this system has no Unix sockets"));
         }
         if self.lock_memory && !LOCKS {
             return Err(Error::new(
@@ -250,6 +258,7 @@ impl Settings {
             "LOCK_MEMORY" => self.lock_memory = switch(key, value)?,
             "FIFO_PRIORITY" => self.fifo_priority = priority(key, value)?,
             "INFO" => self.info = switch(key, value)?,
+            "PUBLISH" => self.publish = (!value.is_empty()).then(|| PathBuf::from(value)),
             _ => {
                 let known: Vec<String> = KEYS.iter().map(|key| format!("{PREFIX}{key}")).collect();
                 return Err(Error::new(
@@ -272,7 +281,7 @@ pub(crate) fn check_nested_threads(threads: usize) -> Result<(), Error> {
 
 const PREFIX: &str = "SERIATIM_";
 /// The names that [`Settings::set`] takes. The list of values in the test below has the same order.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
@@ -293,6 +302,7 @@ const KEYS: [&str; 20] = [
     "LOCK_MEMORY",
     "FIFO_PRIORITY",
     "INFO",
+    "PUBLISH",
 ];
 
 #[cfg(test)]
@@ -302,8 +312,27 @@ mod tests {
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
         let values = [
-            "pooled", "2", "3", "1", "1", "4096", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2",
-            "50", "on", "7", "on",
+            "pooled",
+            "2",
+            "3",
+            "1",
+            "1",
+            "4096",
+            "off",
+            "0,2-3",
+            "on",
+            "park",
+            "80",
+            "10",
+            "help",
+            "off",
+            "300",
+            "2",
+            "50",
+            "on",
+            "7",
+            "on",
+            "/run/seen",
         ];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {

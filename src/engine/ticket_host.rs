@@ -36,6 +36,9 @@ pub struct Destinations<'a, 'f> {
     local: &'a ThreadContext,
     /// The operation that the caller pushes.
     own: Word,
+    /// Whether the caller starts `own` itself if it is ready. Known since before the push: another
+    /// thread may run the operation and end it meanwhile, and then its block has another body.
+    starts_own: bool,
     /// Whether all tickets of `own` have come. The caller then runs it.
     pub own_is_ready: bool,
     /// Other operations that are ready, and blocks that are spent.
@@ -53,14 +56,14 @@ impl<'a, 'f> TicketHost<'a, 'f> {
 }
 
 impl<'a, 'f> Destinations<'a, 'f> {
-    /// `own` is the operation that the caller pushes, or [`Word::NONE`].
-    pub fn new(
-        core: &'a Core,
-        local: &'a ThreadContext,
-        own: Word,
-        found: &'a mut ReadyList<'f>,
-    ) -> Destinations<'a, 'f> {
-        Destinations { core, local, own, own_is_ready: false, found }
+    /// For a caller that pushes no operation.
+    pub fn new(core: &'a Core, local: &'a ThreadContext, found: &'a mut ReadyList<'f>) -> Destinations<'a, 'f> {
+        Destinations { core, local, own: Word::NONE, starts_own: false, own_is_ready: false, found }
+    }
+
+    /// For the push of `own`, which the caller starts itself if `starts_own`.
+    pub fn of_push(self, own: Word, starts_own: bool) -> Destinations<'a, 'f> {
+        Destinations { own, starts_own, ..self }
     }
 }
 
@@ -160,9 +163,10 @@ impl Commons for Destinations<'_, '_> {
         // block of a ring always goes into a log. An operation that `take` returns is ours.
         unsafe {
             let workers = self.core.workers.as_ref();
-            let starts_here =
-                || operation == self.own && { self.core.may_start_inside(Block::property(block), &*(*block).body) };
-            let is_logged = || !Block::is_linked(block) || is_for_any_worker(block) && !starts_here();
+            // Another thread may have taken and ended it since the look above. Of a block that is
+            // held, only what nobody writes after the push may be read then.
+            let starts_here = self.starts_own && operation == self.own;
+            let is_logged = || !Block::is_linked(block) || is_for_any_worker(block) && !starts_here;
             if let Some(workers) = workers.filter(|_| is_logged()) {
                 log(workers, self.local, operation);
             } else if take(operation).is_some() {

@@ -29,7 +29,8 @@
 //! A replay begins *alone*: one runner runs all segments, of every lane, in an order in which one
 //! thread can. Its lane is the one given to [`Lanes::begin`], not lane 0. It uses no counter for
 //! this. When the host finds that more threads pay, the runner *spreads* what is left: it counts
-//! down what the segments that are done would have counted down, then starts the other lanes.
+//! down what the segments that are done would have counted down, then starts the other lanes. The
+//! host may have run the first segments by itself, or all, before it gives a lane the rest.
 
 use crate::graph::exclusive::Exclusive;
 use crate::graph::plan::{Plan, Segment};
@@ -72,8 +73,8 @@ pub trait LaneHost {
     /// Finds a thread that calls [`Lanes::work`] for the lane, which has got something to do. It
     /// may be the calling one, inside this call.
     fn hand_out(&mut self, lane: u32);
-    /// Called when a replay begins. Returns whether it begins alone.
-    fn begins_alone(&mut self) -> bool;
+    /// Called when a replay comes to a lane. Returns how it goes on there.
+    fn begins(&mut self) -> Beginning;
     /// Asked between the segments of a replay that is run alone, of which `left` segments are left.
     fn alone(&mut self, left: usize) -> SerialStep;
     /// Asked between the segments of a lane. Returns whether the thread has something else to do
@@ -85,6 +86,16 @@ pub trait LaneHost {
     fn may_wait(&mut self, others: bool) -> bool;
     /// Called when all segments are done: the replay is over.
     fn over(&mut self);
+}
+
+/// How a replay goes on when it comes to a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// The rank of the first segment that is left: the thread that has sent the replay has run
+    /// those before it.
+    pub from: u32,
+    /// Whether the lane's runner runs what is left by itself; else it starts all lanes.
+    pub alone: bool,
 }
 
 /// How a replay that is run alone goes on.
@@ -185,11 +196,12 @@ impl Lanes {
         &self.plan
     }
 
-    /// Begins a replay, on `lane`. If this returns `true`, the caller is the lane's runner from now
-    /// on, and is to call [`Lanes::work`].
+    /// Begins a replay, on `lane`, or has the lane go on with one that the caller has begun without
+    /// lanes. If this returns `true`, the caller is the lane's runner from now on, and is to call
+    /// [`Lanes::work`].
     ///
     /// # Safety
-    /// No replay is under way, and the last one happened before.
+    /// No lane has a part of a replay, and the last one happened before.
     pub unsafe fn begin(&self, lane: u32) -> bool {
         self.send(lane, (self.segments.len() + self.lanes.len()) as u32)
     }
@@ -309,12 +321,13 @@ impl Lanes {
             self.arrive(own, message);
         } else if message < count + self.lanes.len() as u32 {
             self.start(lane, own, self.from.load(Relaxed));
-        } else if self.plan.segments.is_empty() {
-            host.over();
-        } else if host.begins_alone() {
-            own.alone = Some(0);
         } else {
-            self.spread(lane, own, 0, host);
+            let Beginning { from, alone } = host.begins();
+            if alone {
+                own.alone = Some(from);
+            } else {
+                self.spread(lane, own, from, host);
+            }
         }
     }
 

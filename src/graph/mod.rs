@@ -5,8 +5,8 @@
 //! for each thread (`threads` in `engine/replay/assemble.rs` says how many). [`plan`] joins
 //! neighbours in a lane into segments, with counters and successor lists. [`lanes`] is the protocol
 //! by which threads run the segments; `spread` is the part of it in which one thread runs a replay
-//! alone. Nothing here knows the engine: it sees [`lanes::LaneHost`]. `engine/replay/` calls all of
-//! this.
+//! alone. Operations without edges need no lanes: threads share them by a [`guided_loop`]. Nothing
+//! here knows the engine: it sees [`lanes::LaneHost`]. `engine/replay/` calls all of this.
 //!
 //! Within a lane, segments follow each other on one thread, at the cost of a counter that is not
 //! shared. Only an edge between lanes costs a read-modify-write and a transfer of a cache line;
@@ -16,6 +16,7 @@
 
 pub mod edges;
 mod exclusive;
+pub mod guided_loop;
 pub mod lanes;
 pub mod merge;
 pub mod partition;

@@ -14,6 +14,32 @@ pub enum Mode {
     Read = 1,
     /// A write after which nothing uses the variable again.
     Delete = 2,
+    /// Of a commutative variable: changes it, one operation at a time, in any order with others of
+    /// this mode (`src/tickets/phases.rs`, `src/tickets/hold.rs`).
+    Commute = 4,
+    /// A read of a commutative variable. Only enlisted accesses have this mode: a claim says
+    /// [`Mode::Read`].
+    PhasedRead = 5,
+}
+
+/// The bit that all modes have which change nothing.
+const READS: u8 = 1;
+
+impl Mode {
+    /// Whether an access of this mode changes its variable.
+    #[inline(always)]
+    pub fn changes(self) -> bool {
+        self as u8 & READS == 0
+    }
+
+    /// The same without phases, for what only asks whether an access reads or changes.
+    pub fn plain(self) -> Mode {
+        match self {
+            Mode::PhasedRead => Mode::Read,
+            Mode::Commute => Mode::Write,
+            plain => plain,
+        }
+    }
 }
 
 /// A ticket: how many writes and reads of one variable were pushed before the operation. The

@@ -2,14 +2,15 @@
 //! engine learns how long it holds its thread.
 //!
 //! Used by `src/api/`, `src/engine/replay/private.rs` and `src/engine/wait/hold.rs`, where they are
-//! pushed. They are stored,
-//! run and dropped as `closure.rs` says. A closure is moved out of its block before it is called,
-//! since its block may be another operation's as soon as the completion is used.
+//! pushed, and by `src/engine/limited.rs`, where they get limits. They are stored, run and dropped
+//! as `closure.rs` says. A closure is moved out of its block before it is called, since its block
+//! may be another operation's as soon as the completion is used.
 
 use crate::error::Fault;
 use crate::operation::closure::{discard, is_inline, take, type_key, Cost, Keyed, Run, Vtable};
 use crate::operation::completion::{call, Completion};
 use crate::operation::context::RunContext;
+use crate::util::spans;
 use std::marker::PhantomData;
 
 /// The closure of an asynchronous operation, or what stands for it. No part of the interface that
@@ -60,7 +61,10 @@ impl<G: AsyncFunction> AsyncBody<G> {
         // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before
         // it is called, because the block may be recycled as soon as the completion is used.
         let closure: G = unsafe { take(storage) };
-        call(completion, |completion| closure.start(run, completion))
+        call(completion, |completion| {
+            let _span = spans::call(run.name);
+            closure.start(run, completion);
+        })
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {

@@ -14,6 +14,7 @@ use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::platform::cache_line::LINE;
+use crate::util::spans;
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -168,6 +169,9 @@ pub enum Run {
     /// The operation ends when its completion is used. An error here means that the call itself
     /// unwound. When this returns, the block may already be another operation's.
     Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),
+    /// A replay of a graph. The operation ends when the call returns, unless the call has asked for
+    /// the completion: then it ends when that is used, and the block may be another operation's.
+    Replay(unsafe fn(*mut u8, &RunContext<'_>, &mut dyn FnMut() -> Completion)),
     /// A part of a graph, on the worker of this number: its return ends no operation. When it
     /// returns, the block may already be in use again.
     Part(unsafe fn(*mut u8, Option<usize>)),
@@ -215,7 +219,11 @@ unsafe fn mark_lines<F>(storage: *mut u8) {
     }
 }
 
-pub(super) unsafe fn discard<F>(storage: *mut u8, _: Option<&Arc<Failure>>) {
+/// Drops a stored closure that was not called.
+///
+/// # Safety
+/// As [`take`].
+pub unsafe fn discard<F>(storage: *mut u8, _: Option<&Arc<Failure>>) {
     // SAFETY: the vtable belongs to the type that was stored.
     drop_quietly(unsafe { take::<F>(storage) });
 }
@@ -273,7 +281,7 @@ where
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
         let closure: F = unsafe { take(storage) };
-        catch(|| closure(run).into_outcome())
+        catch_call(run, || closure(run).into_outcome())
     }
 
     fn key(_: *const u8) -> u64 {
@@ -306,7 +314,7 @@ impl<F> Keyed<F> {
     {
         // SAFETY: the vtable belongs to the type that was stored.
         let keyed: Self = unsafe { take(storage) };
-        catch(|| (keyed.closure)(run).into_outcome())
+        catch_call(run, || (keyed.closure)(run).into_outcome())
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {
@@ -329,6 +337,15 @@ pub fn catch(call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
         Ok(outcome) => outcome,
         Err(payload) => Err(Fault::panicked(payload)),
     }
+}
+
+/// Like [`catch`], in the span of the operation (feature `tracing`).
+#[inline]
+pub fn catch_call(run: &RunContext<'_>, call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
+    catch(|| {
+        let _span = spans::call(run.name);
+        call()
+    })
 }
 
 /// The functions for a synchronous closure, with the type taken from a value.

@@ -14,7 +14,7 @@ use crate::operation::block::Block;
 use crate::operation::closure::catch;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`,
@@ -257,6 +257,10 @@ impl Drop for Completion {
         self.end(Err(Fault::new(ErrorKind::CompletionDropped, message, None)));
     }
 }
+
+// It is used once, as a whole.
+impl UnwindSafe for Completion {}
+impl RefUnwindSafe for Completion {}
 
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

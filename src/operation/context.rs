@@ -67,7 +67,8 @@ impl RunContext<'_> {
     }
 
     /// The number of the worker within its group, or `None` on a thread that is not the engine's:
-    /// the caller of the naive engine, a pusher, or a waiter that helps.
+    /// the caller of the naive engine, a pusher, or a waiter that helps. Also `None` on the thread
+    /// that joins a [scope](crate::Engine::scope) inside an operation.
     ///
     /// ```
     /// # let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;

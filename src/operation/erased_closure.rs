@@ -1,9 +1,10 @@
 //! A closure that is being pushed, without its type: so one function pushes closures of all types.
 //!
 //! [`erase`] makes one, for `src/engine/push/mod.rs`, `src/engine/wait/for_var.rs`,
-//! `src/api/graph.rs` and `src/api/operator.rs`. It is on the pusher's stack, and no other thread
-//! touches it. `src/engine/push/enlist.rs` moves the closure into the operation's block, as
-//! `src/api/operator.rs` does. If there are many variables, `src/engine/push/mod.rs` may call it.
+//! `src/engine/scope/`, `src/api/graph.rs` and `src/api/operator.rs`. It is on the pusher's stack,
+//! and no other thread touches it. `src/engine/push/enlist.rs` moves the closure into the
+//! operation's block, as `src/api/operator.rs` does. If there are many variables,
+//! `src/engine/push/mod.rs` may call it.
 
 use crate::error::Fault;
 use crate::operation::closure::{is_inline, CallStored, Vtable};
@@ -99,6 +100,20 @@ impl Drop for ErasedClosure<'_> {
 /// Gives `push` a closure without its type. `body` belongs to the closure.
 #[inline]
 pub fn erase<F: Send + 'static, T>(
+    body: &'static Vtable,
+    closure: F,
+    push: impl FnOnce(&mut ErasedClosure<'_>) -> T,
+) -> T {
+    // SAFETY: the closure borrows nothing that could end.
+    unsafe { erase_borrowing(body, closure, push) }
+}
+
+/// Like [`erase`], for a closure that borrows. Called by `src/engine/scope/open.rs`.
+///
+/// # Safety
+/// The closure is called or dropped before what it borrows ends, on whatever thread.
+#[inline(always)]
+pub unsafe fn erase_borrowing<F: Send, T>(
     body: &'static Vtable,
     closure: F,
     push: impl FnOnce(&mut ErasedClosure<'_>) -> T,

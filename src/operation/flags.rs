@@ -35,6 +35,15 @@ pub const FLAG_GPU: u16 = 1 << 8;
 /// The operation runs whatever devices have still to do with its variables: it runs a graph whose
 /// own operations look at that, or changes what devices never see.
 pub const FLAG_UNLOOKED: u16 = 1 << 9;
-/// The operation has no place under the bound: it has given that to its device, or is one of a
-/// graph, which has a place as a whole.
+/// The operation has no place under the bound: it is one of a graph, which has a place as a whole,
+/// or the child of a scope.
 pub const FLAG_PLACELESS: u16 = 1 << 10;
+/// The operation is the child of a scope that is inside an operation: when it is ready it goes to
+/// that scope's list (`src/engine/scope/`), whose address its closure begins with.
+pub const FLAG_SCOPED: u16 = 1 << 11;
+/// A wait that is shown among what is pending, since others may be behind it: a thread holds its
+/// access (`src/engine/wait/hold.rs`).
+pub const FLAG_HELD: u16 = 1 << 13;
+/// The operation uses a commutative variable in phases (`src/tickets/phases.rs`): it commutes or
+/// reads there. In a request: it commutes.
+pub const FLAG_PHASED: u16 = 1 << 12;

@@ -1,12 +1,17 @@
-//! Operations: their blocks (`block.rs`, `flags.rs`, `header.rs`, `layout.rs`, `access.rs`), their
-//! closures (`closure.rs`, `async_closure.rs`, `erased_closure.rs`, `context.rs`), what the running
-//! code may do (`completion.rs`, `current.rs`), what is seen of one that has no block
-//! (`inline_run.rs`), and what an operation is (`name.rs`, `property.rs`). Pushes make them
-//! (`src/engine/push/`), and `src/engine/execute.rs` runs them.
+//! Operations. Pushes make them (`src/engine/push/`), and `src/engine/execute.rs` runs them.
+//!
+//! - What an operation is: `name.rs`, `property.rs`. Until when it may start: `cancel_token.rs`,
+//!   `start_limits.rs`.
+//! - Its block: `block.rs`, `header.rs`, `flags.rs`, `layout.rs`, `access.rs`. One that runs inside
+//!   its push has none; `inline_run.rs` shows it all the same.
+//! - Its closure: `closure.rs`, `async_closure.rs`, `erased_closure.rs`; `context.rs` is what the
+//!   closure is told.
+//! - What the running code may do: `completion.rs`, `current.rs`.
 
 pub mod access;
 pub mod async_closure;
 pub mod block;
+pub mod cancel_token;
 pub mod closure;
 pub mod completion;
 pub mod context;
@@ -18,3 +23,4 @@ pub mod inline_run;
 pub mod layout;
 pub mod name;
 pub mod property;
+pub mod start_limits;

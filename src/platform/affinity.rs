@@ -1,6 +1,6 @@
 //! Pinning threads to cores, as far as the system goes.
 //!
-//! Used by `engine/settings.rs` (which cores there are), `worker/group.rs` (`Group::start` says
+//! Used by `engine/settings.rs` (which cores there are), `worker/threads.rs` (`Group::start` says
 //! which worker gets which core), `worker/pinning.rs` (pins it there, and moves it), and
 //! `platform/asymmetric_fence.rs` (goes to every core in turn). Nothing is kept here: the cores of
 //! a thread are known to the system. The calls change those of the calling thread; only

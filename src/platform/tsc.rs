@@ -1,8 +1,8 @@
 //! A clock for times that are not much longer than a reading of the system's clock takes. Used
 //! by `engine/inline/policy.rs` and `engine/dispatch/naive.rs`, each of which has one for all
-//! threads of an engine. Any thread may read it, and the thread that ends a measurement
-//! ([`Tsc::since`]) also finds out `rate` and `due` anew when it is time. Nothing else
-//! changes.
+//! threads of an engine; `engine/replay/spread_policy.rs` reads the first. Any thread may read it,
+//! and the thread that ends a measurement ([`Tsc::since`]) also finds out `rate` and `due` anew
+//! when it is time. Nothing else changes.
 //!
 //! On x86-64 it reads the time-stamp counter, which takes 8 ns instead of 25. The processor has to
 //! say that the counter runs evenly, and it must be no slower to read than the clock: some virtual
@@ -114,6 +114,15 @@ impl Tsc {
         match self.rate.load(Relaxed) {
             0 => self.began.elapsed().as_nanos() as u64,
             _ => counter::read(),
+        }
+    }
+
+    /// Returns what [`Tsc::reading`] comes to when this time has passed since a reading of this
+    /// clock; 0 if that cannot be said, as the rate of the counter was not known then.
+    pub fn reading_at(&self, start: Reading, time: Duration) -> u64 {
+        match start {
+            Reading::Counter(start) => start.saturating_add(self.readings(time)),
+            Reading::Clock(_) => 0,
         }
     }
 

@@ -130,6 +130,13 @@ impl Memory {
         (completed, pushed)
     }
 
+    /// How many operations were counted as pushed and as completed, and were not pushed: their
+    /// threads have tried one way of a push and gone another. Part of both numbers of
+    /// [`Memory::tally`].
+    pub fn given_up(&self) -> u64 {
+        self.blocks.caches.iter().map(|cache| cache.given_up.load(Relaxed)).sum()
+    }
+
     /// Whether some thread says that it will look for operations that others leave. Relaxed: the
     /// fences are in `worker/handoff.rs`.
     pub fn will_somebody_look(&self) -> bool {

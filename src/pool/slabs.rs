@@ -1,6 +1,7 @@
 //! Slabs: the allocations that blocks are cut from. They are freed with the engine's memory. Used
 //! by `pool/thread_cache.rs`, which adds to them. `engine/diagnose.rs` walks them to show what is
-//! pending; both on any thread. In the child of a fork `engine/fork.rs` has them locked again.
+//! pending, and `engine/stats.rs` asks how many there are; all on any thread. In the child of a
+//! fork `engine/fork.rs` has them locked again.
 
 use crate::operation::block::Block;
 use crate::operation::layout::size;
@@ -82,6 +83,18 @@ impl Slabs {
         });
         // SAFETY: `add` has allocated all of them with these layouts.
         unsafe { self.memory.lock_again(slabs) };
+    }
+
+    /// How many blocks were made, and their bytes. Called by any thread.
+    pub fn made(&self) -> (u64, u64) {
+        let (mut slab, mut blocks, mut bytes) = (self.first.load(Acquire), 0, 0);
+        // SAFETY: slabs are written before they are published, and live as long as the memory.
+        while let Some(this) = unsafe { slab.as_ref() } {
+            blocks += this.count as u64;
+            bytes += (this.count * size(this.class)) as u64;
+            slab = this.next.load(Acquire);
+        }
+        (blocks, bytes)
     }
 
     /// Every block, whatever its state, in the order in which they were made. Called by any thread.

@@ -91,6 +91,9 @@ pub struct ThreadCache {
     /// owner stores; `Memory::tally_inside` sums.
     pub called: AtomicU64,
     pub returned: AtomicU64,
+    /// How many operations the owners have counted as pushed, and as completed, that were not
+    /// pushed. For `Memory::given_up` only, and no part of a protocol, so models do not see it.
+    pub given_up: std::sync::atomic::AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub next_sequence: Cell<u64>,
     pub sequences_end: Cell<u64>,
@@ -138,6 +141,7 @@ impl ThreadCache {
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
             returned: AtomicU64::new(0),
+            given_up: std::sync::atomic::AtomicU64::new(0),
             next_sequence: Cell::new(0),
             sequences_end: Cell::new(0),
             hazards: CachePadded::new(Hazards::new()),

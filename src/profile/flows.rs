@@ -13,9 +13,9 @@ use std::collections::HashMap;
 /// Returns, for each operation of `events`, the operations that it made ready, in the order in
 /// which these started.
 ///
-/// Among the operations that an operation has to follow on one variable, only the one that ended
-/// last counts: it is the one that held the operation up. Operations of a replay are looked at
-/// among themselves; their graph, as one operation, is looked at among the others.
+/// An operation may have to follow several others on one variable. Only the last of them to end
+/// counts, since that held the operation up. Operations of a replay are compared with each other.
+/// With operations outside of it the graph is compared as a whole, as one operation.
 pub fn dependants(events: &[Event]) -> Vec<Vec<u32>> {
     /// The write, and the read since then, that ended last on one variable.
     #[derive(Default)]

@@ -4,14 +4,18 @@
 //! [`Profile`] for the user; everything else here works on this copy.
 
 mod append_list;
+mod critical;
 pub mod device_span;
 mod flows;
 mod overlap;
 pub mod recorder;
+#[cfg(feature = "serde")]
+mod serial;
 mod table;
 mod thread;
 mod trace;
 
+pub use critical::CriticalPath;
 pub use device_span::{DeviceSpan, StreamName};
 pub use overlap::Overlap;
 pub use recorder::{Event, Use};
@@ -20,6 +24,7 @@ pub use table::{Summary, Times};
 pub use thread::forked;
 
 use crate::device::{Context, Device};
+use crate::profile::recorder::VariablesNamed;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -34,19 +39,45 @@ use std::io;
 /// assert_eq!(profile.summaries()[0].count, 1);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+///
+/// With the feature `serde` a profile can be written and read by any format of serde. What is
+/// worked out from the events (statistics, overlaps, the critical path) is not written, and is
+/// there again when it is read. Statistics, and [`Stats`](crate::Stats), can be written.
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// # let engine = seriatim::Engine::new()?;
+/// let text = serde_json::to_string(&engine.profile())?;
+/// let again: seriatim::Profile = serde_json::from_str(&text)?;
+/// assert_eq!(again.events().len(), engine.profile().events().len());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Profile {
     events: Vec<Event>,
     threads: BTreeMap<u32, &'static str>,
+    /// The names of variables, as [`Use::variable`] tells them apart.
+    names: VariablesNamed,
     summaries: Vec<Summary>,
     overlaps: BTreeMap<u32, Overlap>,
+    critical: CriticalPath,
+    /// The slack of each event.
+    slack: Vec<u64>,
     lost: u64,
 }
 
 impl Profile {
-    pub(crate) fn new(events: Vec<Event>, threads: BTreeMap<u32, &'static str>, lost: u64) -> Profile {
-        let (summaries, overlaps) = (table::summarise(&events), overlap::of_devices(&events));
-        Profile { summaries, overlaps, events, threads, lost }
+    pub(crate) fn new(
+        events: Vec<Event>,
+        threads: BTreeMap<u32, &'static str>,
+        names: VariablesNamed,
+        lost: u64,
+    ) -> Profile {
+        let (critical, slack) = critical::path_and_slack(&events);
+        let summaries = table::summarise(&events, &critical, &slack);
+        let overlaps = overlap::of_devices(&events);
+        Profile { summaries, overlaps, critical, slack, events, threads, names, lost }
     }
 
     /// The operations, in the order in which they ended. Times are nanoseconds since the engine was
@@ -79,6 +110,24 @@ impl Profile {
         self.threads.get(&thread).copied()
     }
 
+    /// The name of a variable that an operation used, if it had one
+    /// ([`Engine::name_variable`](crate::Engine::name_variable)) when the profile was made.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.name_variable(x, "total")?;
+    /// engine.start_profiling();
+    /// engine.op("add").writes([x]).push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let profile = engine.profile();
+    /// assert_eq!(profile.variable_name(&profile.events()[0].uses()[0]), Some("total"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable_name(&self, used: &Use) -> Option<&'static str> {
+        self.names.get(&used.variable()).copied()
+    }
+
     /// How many operations were not recorded because the recorder was full (a million operations).
     ///
     /// ```
@@ -88,6 +137,40 @@ impl Profile {
     /// ```
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// The chain of operations that took the longest to run, each of which had to follow the one
+    /// before it: see [`CriticalPath`]. To make an operation faster that is not on it helps only
+    /// if there are too few workers.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let profile = engine.profile();
+    /// for at in &profile.critical_path().operations {
+    ///     println!("{}", profile.events()[*at].name);
+    /// }
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn critical_path(&self) -> &CriticalPath {
+        &self.critical
+    }
+
+    /// By how many nanoseconds an operation, by its place in [`events`](Profile::events), could
+    /// have taken longer without making the [critical path](Profile::critical_path) longer; 0 on
+    /// the path. For an operation of a captured graph: the longest path of its replay. `None` if
+    /// there is no such event.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.op("alone").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let profile = engine.profile();
+    /// assert_eq!((profile.slack(0), profile.slack(1)), (Some(0), None));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn slack(&self, event: usize) -> Option<u64> {
+        self.slack.get(event).copied()
     }
 
     /// How much of the time in which a device copied it also computed: see [`Overlap`]. `None` if
@@ -138,11 +221,12 @@ impl Profile {
     pub fn renamed(&self, rename: impl Fn(&'static str) -> &'static str) -> Profile {
         let mut events = self.events.clone();
         events.iter_mut().for_each(|event| event.name = rename(event.name));
-        Profile::new(events, self.threads.clone(), self.lost)
+        Profile::new(events, self.threads.clone(), self.names.clone(), self.lost)
     }
 
-    /// The statistics as a table for people, in microseconds. If there are operations of devices,
-    /// it also has the time that they took there and, below, the overlap of each device.
+    /// The statistics as a table for people, in microseconds. Below it is the critical path: its
+    /// length, and which names it is made of. If there are operations of devices, the table also
+    /// has the time that they took there and the overlap of each device.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -150,7 +234,7 @@ impl Profile {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn table(&self) -> String {
-        table::render(&self.summaries, &self.overlaps, self.lost)
+        table::render(&self.summaries, &self.critical, &self.overlaps, self.lost)
     }
 
     /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and
@@ -180,6 +264,6 @@ impl Profile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_chrome_trace(&self, writer: impl io::Write) -> io::Result<()> {
-        trace::write(&self.events, &self.threads, writer)
+        trace::write(&self.events, &self.threads, &self.names, writer)
     }
 }

@@ -131,10 +131,18 @@ impl Event {
         }
     }
 
-    /// When it ran on its device, and on which stream. `None` for an operation of the processor,
-    /// for one that was skipped or lost with its device, for asynchronous ones, and on the naive
-    /// engine, which waits for the device before an operation ends. Operations of a captured graph
-    /// that are launched as a whole are one event.
+    /// The event with these uses, and this time on its device. For `serial.rs`.
+    #[cfg(feature = "serde")]
+    pub(super) fn completed(self, uses: impl ExactSizeIterator<Item = Use>, device: Option<DeviceSpan>) -> Event {
+        Event { uses: UseList::new(uses), device: device.map(Box::new), ..self }
+    }
+
+    /// When it ran on its device, and on which stream. Operations of a captured graph that are
+    /// launched as a whole are one event.
+    ///
+    /// `None` for operations of the processor, for asynchronous ones, and for those that were
+    /// skipped or lost with their device. On the naive engine it is always `None`: there an
+    /// operation ends when the device is done with it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -168,6 +176,9 @@ impl Event {
         }
     }
 }
+
+/// Names of variables, by index and by which of those of this index it is.
+pub type VariablesNamed = BTreeMap<(u32, u32), &'static str>;
 
 /// A variable that an operation used. Shown as the numbers that `{:?}` gives the
 /// [`Variable`](crate::Variable).
@@ -324,4 +335,13 @@ impl Profiler {
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
+}
+
+/// An event with these times and uses, each a variable and whether it is changed.
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(super) fn event_of(replay: Option<Stamp>, (start, end): (u64, u64), uses: &[(u32, bool)]) -> Event {
+    let what = ("tested", Property::Normal, Context::cpu(0));
+    let event = Event::of_replay((Stamp::LAST, start), what, false, (start, 0, None));
+    let uses = uses.iter().map(|(index, writes)| Use::new(*index, 1, *writes));
+    Event { end, replay, uses: UseList::new(uses), ..event }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::profile::critical::{length, CriticalPath};
 use crate::profile::overlap::Overlap;
 use crate::profile::recorder::Event;
 use hdrhistogram::Histogram;
@@ -21,6 +22,7 @@ use std::fmt::Write;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Times {
     /// The sum.
@@ -50,6 +52,7 @@ pub struct Times {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Summary {
     /// The name.
@@ -62,15 +65,25 @@ pub struct Summary {
     pub queueing: Times,
     /// From its start to its end.
     pub running: Times,
+    /// By how much each could have taken longer without making the critical path longer
+    /// ([`Profile::slack`](crate::Profile::slack)).
+    pub slack: Times,
+    /// How long those on the [critical path](crate::Profile::critical_path) ran, in nanoseconds.
+    pub critical: u64,
     /// On the device, for those that have a [span](Event::device) there; `None` if none has.
     pub on_device: Option<Times>,
 }
+
+/// So many of the names on the critical path are shown.
+const NAMED: usize = 5;
 
 /// The times of one name.
 struct Recorders {
     waiting: Recorder,
     queueing: Recorder,
     running: Recorder,
+    slack: Recorder,
+    critical: u64,
     on_device: Option<Recorder>,
 }
 
@@ -90,7 +103,7 @@ impl Recorder {
     fn record(&mut self, nanoseconds: u64) {
         // A growing histogram refuses no value that fits its type.
         let _ = self.histogram.record(nanoseconds);
-        self.total += nanoseconds;
+        self.total = self.total.saturating_add(nanoseconds);
     }
 
     fn times(&self) -> Times {
@@ -108,17 +121,25 @@ impl Recorder {
 }
 
 /// Returns the statistics of each name, those with the most time running first.
-pub fn summarise(events: &[Event]) -> Vec<Summary> {
-    let new =
-        || Recorders { waiting: Recorder::new(), queueing: Recorder::new(), running: Recorder::new(), on_device: None };
+pub fn summarise(events: &[Event], path: &CriticalPath, slack: &[u64]) -> Vec<Summary> {
+    let new = || {
+        let [waiting, queueing, running, slack] = [(); 4].map(|()| Recorder::new());
+        Recorders { waiting, queueing, running, slack, critical: 0, on_device: None }
+    };
     let mut names: HashMap<&'static str, Recorders> = HashMap::new();
-    for event in events {
+    for (event, slack) in events.iter().zip(slack) {
         let of_name = names.entry(event.name).or_insert_with(new);
         of_name.waiting.record(event.ready.saturating_sub(event.push));
         of_name.queueing.record(event.start.saturating_sub(event.ready));
         of_name.running.record(event.end.saturating_sub(event.start));
+        of_name.slack.record(*slack);
         if let Some(span) = event.device() {
             of_name.on_device.get_or_insert_with(Recorder::new).record(span.end - span.start);
+        }
+    }
+    for event in path.operations.iter().filter_map(|at| events.get(*at)) {
+        if let Some(of_name) = names.get_mut(event.name) {
+            of_name.critical = of_name.critical.saturating_add(length(event));
         }
     }
     let summary = |(name, of_name): (_, Recorders)| Summary {
@@ -127,6 +148,8 @@ pub fn summarise(events: &[Event]) -> Vec<Summary> {
         waiting: of_name.waiting.times(),
         queueing: of_name.queueing.times(),
         running: of_name.running.times(),
+        slack: of_name.slack.times(),
+        critical: of_name.critical,
         on_device: of_name.on_device.map(|recorder| recorder.times()),
     };
     let mut summaries: Vec<Summary> = names.into_iter().map(summary).collect();
@@ -134,8 +157,9 @@ pub fn summarise(events: &[Event]) -> Vec<Summary> {
     summaries
 }
 
-/// Returns the statistics as a table, in microseconds, and the overlap of each device.
-pub fn render(summaries: &[Summary], overlaps: &BTreeMap<u32, Overlap>, lost: u64) -> String {
+/// Returns the statistics as a table, in microseconds, the critical path, and the overlap of each
+/// device.
+pub fn render(summaries: &[Summary], path: &CriticalPath, overlaps: &BTreeMap<u32, Overlap>, lost: u64) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -148,6 +172,7 @@ pub fn render(summaries: &[Summary], overlaps: &BTreeMap<u32, Overlap>, lost: u6
             ("on device", summary.on_device),
             ("queueing", Some(summary.queueing)),
             ("waiting", Some(summary.waiting)),
+            ("slack", Some(summary.slack)),
         ];
         let rows = rows.into_iter().filter_map(|(label, times)| Some((label, times?)));
         for (index, (label, times)) in rows.enumerate() {
@@ -167,6 +192,9 @@ pub fn render(summaries: &[Summary], overlaps: &BTreeMap<u32, Overlap>, lost: u6
             );
         }
     }
+    if !path.operations.is_empty() {
+        text.push_str(&shown(path, summaries));
+    }
     for (device, overlap) in overlaps {
         let _ = writeln!(text, "gpu({device}) {overlap}");
     }
@@ -174,6 +202,24 @@ pub fn render(summaries: &[Summary], overlaps: &BTreeMap<u32, Overlap>, lost: u6
         let _ = writeln!(text, "{lost} more operations were not recorded: the recorder was full");
     }
     text
+}
+
+/// The critical path for people: a line, with the names that it has most of.
+fn shown(path: &CriticalPath, summaries: &[Summary]) -> String {
+    let part = |of: u64, all: u64| 100.0 * of as f64 / all.max(1) as f64;
+    let mut most: Vec<&Summary> = summaries.iter().filter(|summary| summary.critical > 0).collect();
+    most.sort_by_key(|summary| std::cmp::Reverse(summary.critical));
+    let names = most.iter().take(NAMED).map(|s| format!("'{}' {:.0} %", s.name, part(s.critical, path.length)));
+    format!(
+        "critical path: {} operations, {:.1} µs, {:.0} % of the {:.1} µs from the first push to the last end; {:.1} could run at once \
+         on average; on it {}\n",
+        path.operations.len(),
+        path.length as f64 / 1e3,
+        part(path.length, path.elapsed),
+        path.elapsed as f64 / 1e3,
+        path.parallelism(),
+        names.collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[cfg(test)]

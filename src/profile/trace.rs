@@ -14,7 +14,7 @@
 
 use crate::profile::device_span::{DeviceSpan, StreamName};
 use crate::profile::flows::dependants;
-use crate::profile::recorder::Event;
+use crate::profile::recorder::{Event, Use, VariablesNamed};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -50,7 +50,12 @@ enum What {
 type TraceLine = (u64, Reverse<u64>, What, u32);
 
 /// Writes the events in the order of time.
-pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: impl Write) -> io::Result<()> {
+pub fn write(
+    events: &[Event],
+    threads: &BTreeMap<u32, &'static str>,
+    names: &VariablesNamed,
+    writer: impl Write,
+) -> io::Result<()> {
     let mut out = io::BufWriter::new(writer);
     let process = std::process::id();
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
@@ -101,7 +106,7 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
             What::Slice => {
                 let length = self::micros(length);
                 write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"dur\":{length}", event.property)?;
-                write_arguments(&mut out, event)?;
+                write_arguments(&mut out, event, names)?;
             }
             What::OnDevice => {
                 let length = self::micros(length);
@@ -120,7 +125,7 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
             }
             What::Begin => {
                 write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"id\":{index}", event.property)?;
-                write_arguments(&mut out, event)?;
+                write_arguments(&mut out, event, names)?;
             }
             What::End => write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"id\":{index}", event.property)?,
             What::FromPush | What::Through => write_flow(&mut out, index)?,
@@ -210,11 +215,15 @@ fn write_flow(out: &mut impl Write, flow: u32) -> io::Result<()> {
     write!(out, ",\"name\":\"operation\",\"cat\":\"flow\",\"id\":{flow},\"bp\":\"e\"")
 }
 
-fn write_arguments(out: &mut impl Write, event: &Event) -> io::Result<()> {
+fn write_arguments(out: &mut impl Write, event: &Event, names: &VariablesNamed) -> io::Result<()> {
     let span = |from: u64, to: u64| micros(to.saturating_sub(from));
     let used = |writes: bool| {
         let used = event.uses().iter().filter(|used| used.writes() == writes);
-        used.map(|used| format!("\"{used}\"")).collect::<Vec<_>>().join(",")
+        let name = |used: &Use| match names.get(&used.variable()) {
+            Some(name) => quoted(&format!("{used} {name}")),
+            None => format!("\"{used}\""),
+        };
+        used.map(name).collect::<Vec<_>>().join(",")
     };
     let (waiting, queueing) = (span(event.push, event.ready), span(event.ready, event.start));
     write!(out, ",\"args\":{{\"device\":\"{}\",\"priority\":{},", event.context, event.priority)?;

@@ -48,7 +48,8 @@ impl<T> Lock<T> {
 }
 
 /// Takes the lock of a static, of which the models know nothing: it is never held across a step
-/// that a model could see. Called by `engine/fork.rs` and `operation/name.rs`.
+/// that a model could see. Called by `engine/fork.rs`, `operation/name.rs` and
+/// `variable/names.rs`.
 pub fn of_static<T>(mutex: &'static std::sync::Mutex<T>) -> std::sync::MutexGuard<'static, T> {
     count();
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

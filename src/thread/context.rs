@@ -285,6 +285,14 @@ impl ThreadContext {
         step(&self.cache().completed);
     }
 
+    /// Counts an operation that was counted as pushed, and is not pushed, as completed.
+    pub fn count_given_up(&self) {
+        let given_up = &self.cache().given_up;
+        // Relaxed: a number for people.
+        given_up.store(given_up.load(Relaxed) + 1, Relaxed);
+        self.count_completed();
+    }
+
     /// Counts an asynchronous closure as called. Called before its operation can be completed.
     pub fn count_called(&self) {
         step(&self.cache().called);
@@ -333,10 +341,14 @@ impl Drop for ThreadContext {
             // SAFETY: this thread does not use the cache again.
             unsafe { cache.leave() };
         }
+        // Kept until the handle is gone: `crossbeam-epoch` would else free what the handle stands
+        // on while it still lends it (Miri reports that), if this is the engine's last handle.
+        let collector = self.handle.get_mut().collector().clone();
         // SAFETY: the handle is dropped once. Dropping it may run deferred calls, like any use of
         // it. `Memory::run_deferred` reckons with that, whether the memory is there or is just
         // being dropped.
         unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
+        drop(collector);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::hazards::Hazards;
 use crate::tickets::links::Links;
+use crate::tickets::phases;
 use crate::tickets::run::Start;
 use crate::tickets::word::Word;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -144,7 +145,8 @@ impl Common {
         self.tail.store(null_mut(), Release);
     }
 
-    /// The number of writes pushed so far; `None` if the variable was deleted.
+    /// The number of writes pushed so far; `None` if the variable was deleted, or if operations
+    /// commute there: then this number does not tell when they have ended.
     ///
     /// # Safety
     /// The caller is pinned, and the variable is common, or was when it was deleted. `hazards` are
@@ -152,7 +154,9 @@ impl Common {
     pub unsafe fn writes(&self, hazards: &Hazards) -> Option<u32> {
         let tail = hazards.tail(&self.tail, TOMBSTONE);
         // SAFETY: the access at the tail is held.
-        let writes = (tail != TOMBSTONE).then(|| unsafe { self.behind(tail) }.ticket.writes);
+        let is_known = tail != TOMBSTONE && (tail == START || unsafe { (*tail).mode() } != Mode::Commute);
+        // SAFETY: as above.
+        let writes = is_known.then(|| unsafe { self.behind(tail) }.ticket.writes);
         hazards.clear();
         writes
     }
@@ -194,7 +198,7 @@ impl Common {
         unsafe {
             let block: *mut Block = Block::of_access(tail);
             let Ticket { writes, reads } = Ticket::of((*tail).ticket.load(Relaxed));
-            if (*tail).mode() == Mode::Read {
+            if (*tail).mode() == Mode::Read || phases::is_shared(block, index_of(tail)) {
                 let last = Word((*Block::before(block, index_of(tail))).load(Relaxed));
                 return Start { ticket: Ticket { writes, reads: reads.wrapping_add(1) }, last };
             }

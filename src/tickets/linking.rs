@@ -50,6 +50,7 @@ use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::common::{index_of, refer, spend, Commons, START, TOMBSTONE};
 use crate::tickets::hazards::Hold;
 use crate::tickets::links::Links;
+use crate::tickets::phases;
 use crate::tickets::word::{Word, FREE, PUSHED};
 use std::ptr::null_mut;
 
@@ -210,8 +211,9 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             // 5. Relaxed (both): a thread that finds the access at the tail acquires them with it.
             let start = common.behind(tail);
             let give = || {
+                let before = phases::begin((tail != START).then(|| (*tail).mode()), (*next).mode(), start.last);
                 (*next).ticket.store(start.ticket.packed(), Relaxed);
-                (*Block::before(Block::of_access(next), index_of(next))).store(start.last.0, Relaxed);
+                (*Block::before(Block::of_access(next), index_of(next))).store(before.0, Relaxed);
             };
             give();
             // Release: pairs with the loads in 1, for the ticket, and for what came with the

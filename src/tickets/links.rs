@@ -2,11 +2,12 @@
 //! how far they are linked, and which access comes behind each. For the whole operation it says how
 //! long the block is needed.
 //!
-//! Used by `linking.rs`, `common.rs`, `run.rs` and `src/engine/complete.rs`, and by
-//! `src/engine/push/enlist.rs`, which writes it for a new operation. Then any thread may change it,
-//! by atomics: one that helps to link the operation, that moves a tail past it, or that ends it. It
-//! lies behind the tickets in the block. An operation that a quick push puts into a log has no
-//! links. `behind` and `MOST_ACCESSES` in `src/operation/layout.rs` reckon with its size.
+//! Used by `linking.rs`, `common.rs`, `run.rs`, `phases.rs`, `end_phased.rs` and
+//! `src/engine/complete.rs`, and by `src/engine/push/enlist.rs`, which writes it for a new
+//! operation. Then any thread may change it, by atomics: one that helps to link the operation, that
+//! moves a tail past it, or that ends it. It lies behind the tickets in the block. An operation
+//! that a quick push puts into a log has no links. `behind` and `MOST_ACCESSES` in
+//! `src/operation/layout.rs` reckon with its size.
 
 use crate::operation::access::Access;
 use crate::operation::block::Block;

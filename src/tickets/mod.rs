@@ -16,12 +16,15 @@
 //! The tickets follow Lamport's bakery (1974) and ticket locks, with one count for each variable.
 
 pub mod common;
+pub mod end_phased;
 pub mod hazards;
+pub mod hold;
 pub mod journals;
 pub mod linking;
 pub mod links;
 pub mod log;
 pub mod owner;
+pub mod phases;
 mod placing;
 pub mod pull;
 pub mod ring;

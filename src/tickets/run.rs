@@ -1,7 +1,7 @@
 //! Running side of the tickets: take an operation out of a log, test its tickets, park it if one
 //! has not come, and end it.
 //!
-//! Used by `log.rs`, `pull.rs` and `src/worker/steal.rs` (take), by `src/engine/execute.rs`,
+//! Used by `log.rs`, `pull.rs` and `src/worker/steal.rs` (take), by `src/engine/worker_host.rs`,
 //! `src/engine/ticket_host.rs` and `pull.rs` (settle), and by `src/engine/complete.rs` (end), among
 //! others. Any thread may take an operation (a worker, a thief, a helper, a pusher), and then it
 //! alone tests and parks it. The thread that runs the operation ends it, or the thread that uses
@@ -13,8 +13,8 @@
 use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
+use crate::tickets::{links::Links, phases};
 use std::ptr::null_mut;
 
 /// How far a variable has come. Threads that end operations write it, and a thread that leaves a
@@ -170,7 +170,7 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
             // Acquire: pairs with the releases in `count_read`, whose additions are one release
             // sequence, so the operation sees what the reads did.
             let reads = progress.reads.load(Acquire);
-            if (*access).mode() != Mode::Read && ended(reads) != ticket.reads && !is_void(block, index) {
+            if (*access).mode() != Mode::Read && ended(reads) != ticket.reads && !phases::spares_reads(block, index) {
                 (*block).tested.store(index, Relaxed);
                 if wait_for_reads(block, progress, ticket.reads, reads) {
                     return false;
@@ -210,7 +210,7 @@ pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note:
 /// Whether the variable of an access was deleted before the access had a ticket. Then there is
 /// nothing to wait for.
 #[cold]
-unsafe fn is_void(block: *mut Block, index: u32) -> bool {
+pub(super) unsafe fn is_void(block: *mut Block, index: u32) -> bool {
     // SAFETY: the operation is the caller's; a voided operation has links.
     unsafe { Block::is_voided(block) && Links::are_void(block, index) }
 }

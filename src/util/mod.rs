@@ -6,6 +6,7 @@ pub mod payload;
 pub mod poll_state;
 #[cfg(test)]
 pub mod random;
+pub mod spans;
 pub mod spin;
 pub mod waker_cell;
 pub mod work_counter;

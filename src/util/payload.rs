@@ -1,5 +1,5 @@
-//! What a panic carried. Used by `error.rs`, `error/fault.rs` and `util/waker_cell.rs`, on the
-//! thread that caught the panic.
+//! What a panic carried. Used by `error.rs`, `error/fault.rs`, `util/spans.rs` and
+//! `util/waker_cell.rs`, on the thread that caught the panic.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! Spinning before a park: how long a thread looks for something, measured by the clock and not by
-//! rounds. Used by workers and helpers (`worker/`), waiters (`engine/wait/`), watchers of devices
-//! (`engine/gpu/watch.rs`) and runners of lanes (`graph/lanes.rs`). Each has a [`Spin`] of its own,
-//! which no other thread touches. The note of a wake ([`note_wake`]) is the thread's own, too.
+//! rounds. Used by workers and helpers (`worker/`), waiters (`engine/wait/`), threads that join
+//! scopes (`engine/scope/`), watchers of devices (`engine/gpu/watch.rs`) and runners of lanes
+//! (`graph/lanes.rs`). Each has a [`Spin`] of its own, which no other thread touches. The note of a
+//! wake ([`note_wake`]) is the thread's own, too.
 //!
 //! A thread that looks again and again answers sooner than a thread that has to be woken. At first
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
@@ -23,8 +24,8 @@ thread_local! {
     static WOKE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// To be called by a thread that wakes another one, or may have: it makes way for that one if it
-/// looks for something within [`STALE`].
+/// Notes that the calling thread has woken another one, or may have. If it looks for something
+/// within [`STALE`], it first yields its core, which the other thread may need.
 #[cold]
 pub fn note_wake() {
     if !MODELLED {

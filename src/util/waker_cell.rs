@@ -51,7 +51,7 @@ impl WakerCell {
         // pairs with that of the thread that takes: what that thread did before is seen by the
         // task when it is polled next, since this thread wakes it.
         if self.state.compare_exchange(FREE, STORES, Acquire, Acquire).is_err() {
-            return wake_quietly(new);
+            return quietly(|| new.wake());
         }
         // SAFETY: the state says that the place is ours.
         let old = unsafe { (*self.waker.get()).replace(new) };
@@ -63,13 +63,13 @@ impl WakerCell {
             let new = unsafe { (*self.waker.get()).take() };
             // AcqRel, as above: other threads may have wanted the waker since.
             self.state.swap(FREE, AcqRel);
-            new.into_iter().for_each(wake_quietly);
+            quietly(|| new.into_iter().for_each(Waker::wake));
         }
-        drop(old);
+        quietly(|| drop(old));
     }
 
     /// Takes the waker out, if there is one, and nobody else has the place.
-    pub fn take(&self) -> Option<Waker> {
+    fn take(&self) -> Option<Waker> {
         // Acquire: pairs with the release in `store`. Release: what this thread has done before is
         // seen by the task's thread, which finds the flag and then looks, or wakes the task.
         if self.state.fetch_or(TAKES, AcqRel) != FREE {
@@ -85,13 +85,22 @@ impl WakerCell {
 
     /// Calls the waker, if there is one, and forgets it.
     pub fn wake(&self) {
-        self.take().into_iter().for_each(wake_quietly);
+        let waker = self.take();
+        quietly(|| waker.into_iter().for_each(Waker::wake));
+    }
+
+    /// Drops the waker, if there is one; says whether there was.
+    pub fn forget(&self) -> bool {
+        let waker = self.take();
+        let had_one = waker.is_some();
+        quietly(|| drop(waker));
+        had_one
     }
 }
 
-/// Calls a waker. A panic of it is swallowed: the thread that wakes has nobody to tell.
-fn wake_quietly(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+/// Calls or drops a waker. A panic of it is swallowed: the thread has nobody to tell.
+fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         drop_payload(payload);
     }
 }
@@ -114,6 +123,34 @@ mod tests {
     }
 
     #[test]
+    fn a_waker_whose_destructor_panics_harms_nobody() {
+        #[derive(Default)]
+        struct Panics(Arc<AtomicUsize>);
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, SeqCst);
+                std::panic::resume_unwind(Box::new("while a waker is dropped"));
+            }
+        }
+        let (cell, drops) = (WakerCell::new(), Arc::new(AtomicUsize::new(0)));
+        let store = || {
+            let waker = Waker::from(Arc::new(Panics(Arc::clone(&drops))));
+            cell.store(&waker);
+        };
+        store();
+        store();
+        assert_eq!(drops.load(SeqCst), 1, "the first one is dropped");
+        assert!(cell.forget());
+        assert!(!cell.forget());
+        store();
+        cell.wake();
+        assert_eq!(drops.load(SeqCst), 3);
+    }
+
+    #[test]
     fn a_waker_is_called_once_and_dropped() {
         let (cell, counts) = (WakerCell::new(), Arc::new(Counts::default()));
         let waker = Waker::from(Arc::clone(&counts));
@@ -125,7 +162,7 @@ mod tests {
         cell.wake();
         assert_eq!((counts.0.load(SeqCst), Arc::strong_count(&counts)), (1, 2));
         cell.store(&waker);
-        drop(cell.take());
+        assert!(cell.forget());
         cell.wake();
         assert_eq!((counts.0.load(SeqCst), Arc::strong_count(&counts)), (1, 2));
     }

@@ -1,9 +1,11 @@
 //! The public handle of a variable, [`Variable`]: a number and a generation, which never change and
 //! which any thread may copy. `engine/resolve.rs` and `engine/push/acquire.rs` find the slot of a
-//! handle (`variable/slot.rs`) and compare its generation, which a deletion ends.
+//! handle (`variable/slot.rs`) and compare its generation, which a deletion ends. It is shown with
+//! its name, if it has one (`variable/names.rs`).
 
 #![forbid(unsafe_code)]
 
+use crate::variable::names;
 use std::fmt;
 
 /// A token for anything that operations read or change: a light handle that knows its engine and
@@ -66,7 +68,11 @@ impl Variable {
 
 impl fmt::Debug for Variable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "variable {}.{}", self.index, self.generation / 2)
+        write!(f, "variable {}.{}", self.index, self.generation / 2)?;
+        match names::get((self.engine, self.index), names::ordinal(self.generation)) {
+            Some(name) => write!(f, " '{name}'"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 //! an operation behind it leaves the mark (`engine/gpu/turn.rs`).
 
 use crate::error::{Failure, Stamp};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering::*};
+use crate::tickets::hold::VariableHold;
 use crate::tickets::owner::Owner;
 use crate::tickets::run::Progress;
 use std::ptr::null_mut;
@@ -23,6 +24,13 @@ use std::sync::Arc;
 const TWICE: u32 = u32::MAX - 1;
 /// In [`Slot::next`]: the slot was retired once of two times.
 const ONCE: u32 = u32::MAX - 2;
+
+/// In [`Slot::nature`].
+const PLAIN: u8 = 0;
+/// The variable has become private to a graph, for the texts of errors.
+const PRIVATE: u8 = 1;
+/// Operations may commute there: its accesses are linked, in phases (`tickets/phases.rs`).
+const COMMUTATIVE: u8 = 2;
 
 /// All state of one variable: one cache line for threads that push, and one for threads that run
 /// operations.
@@ -35,8 +43,9 @@ pub struct Slot {
     /// list, [`TWICE`] if it is retired twice. The thread that retires or releases the slot stores
     /// it.
     pub(super) next: AtomicU32,
-    /// Whether the variable has become private to a graph, for the texts of errors.
-    private: AtomicBool,
+    /// [`PLAIN`], [`PRIVATE`] or [`COMMUTATIVE`]. Written by the thread that makes the variable, or
+    /// makes it private, or retires it.
+    nature: AtomicU8,
     /// Which pusher owns the variable. Any pusher may take it; threads that wait look at it.
     owner: Owner,
     ran: Ran,
@@ -58,6 +67,8 @@ struct Ran {
     /// writes it, before the generation. It is on this line because a thread that runs an operation
     /// inside its push (`engine/inline/fast_path.rs`) looks at this line only.
     index: AtomicU32,
+    /// The hold of a commutative variable (`tickets/hold.rs`).
+    hold: VariableHold,
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -69,13 +80,14 @@ impl Slot {
         Slot {
             generation: AtomicU32::new(0),
             next: AtomicU32::new(0),
-            private: AtomicBool::new(false),
+            nature: AtomicU8::new(PLAIN),
             owner: Owner::default(),
             ran: Ran {
                 version: AtomicU64::new(0),
                 mark: AtomicPtr::new(null_mut()),
                 progress: Progress::new(),
                 index: AtomicU32::new(0),
+                hold: VariableHold::new(),
             },
         }
     }
@@ -92,25 +104,43 @@ impl Slot {
         // Release: pairs with the acquire in `version`, so that a thread that finds this version
         // finds the generation before ended (`Engine::version`).
         self.ran.version.store(0, Release);
-        self.private.store(false, Relaxed);
+        self.nature.store(PLAIN, Relaxed);
         self.owner.renew();
     }
 
     /// Notes that the variable has become private to a graph. Only for the thread that makes it
     /// private. Relaxed: it is for the texts of errors.
     pub fn say_private(&self) {
-        self.private.store(true, Relaxed);
+        self.nature.store(PRIVATE, Relaxed);
     }
 
     /// Returns whether the variable has become private to a graph. If its generation is dead, the
     /// graph may have ended since.
     pub fn is_private(&self) -> bool {
-        self.private.load(Relaxed)
+        self.nature.load(Relaxed) == PRIVATE
+    }
+
+    /// Makes the variable commutative. Only for the thread that makes it, which no other thread
+    /// knows yet.
+    pub(super) fn make_commutative(&self) {
+        self.nature.store(COMMUTATIVE, Relaxed);
+        self.owner.begin_common();
+    }
+
+    /// Whether operations may commute on the variable. Relaxed: said before its generation began.
+    #[inline]
+    pub fn is_commutative(&self) -> bool {
+        self.nature.load(Relaxed) == COMMUTATIVE
+    }
+
+    /// Which operation commutes on the variable now, and which wait for that.
+    pub fn variable_hold(&self) -> &VariableHold {
+        &self.ran.hold
     }
 
     /// Notes that the graph of a private variable has ended.
     pub(super) fn say_retired(&self) {
-        self.private.store(false, Relaxed);
+        self.nature.store(PLAIN, Relaxed);
     }
 
     /// Says whether two ask to retire the slot: the end of a deletion, and a graph. Only for the

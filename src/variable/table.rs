@@ -8,9 +8,12 @@
 //! commons. So any thread takes, retires and reads slots, without a lock. `pool/memory.rs` owns the
 //! table; the thread that drops that drops the marks. What is in a slot is in `variable/slot.rs`.
 
+use crate::operation::access::Ticket;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::common::Common;
-use crate::tickets::run::{Progress, Variables};
+use crate::tickets::hold::{Holds, VariableHold};
+use crate::tickets::run::{Progress, Start, Variables};
+use crate::tickets::word::Word;
 use crate::util::bucket_array::{BucketArray, Vacant, FIRST};
 use crate::util::work_counter;
 use crate::variable::slot::Slot;
@@ -46,6 +49,13 @@ impl Variables for Table {
         // SAFETY: the push of every operation of this engine has resolved its variables, so the
         // index comes from this table.
         unsafe { self.at(variable) }.progress()
+    }
+}
+
+impl Holds for Table {
+    fn variable_hold(&self, variable: u32) -> &VariableHold {
+        // SAFETY: as in `Table::progress` above.
+        unsafe { self.at(variable) }.variable_hold()
     }
 }
 
@@ -154,6 +164,11 @@ impl Table {
         unsafe { self.at(index) }.generation.load(Relaxed)
     }
 
+    /// Returns how many slots were ever handed out.
+    pub fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
     /// Returns a slot for a new variable: a free one, or one that was never used.
     pub fn take(&self) -> &Slot {
         self.pop_free().unwrap_or_else(|| self.extend())
@@ -200,6 +215,28 @@ impl Table {
             // was pinned then has unpinned since.
             unsafe { common.renew() };
         }
+        Table::begin(slot)
+    }
+
+    /// Like [`Table::open`], but of a variable on which operations may commute. It is common from
+    /// the start, and counting goes on where the slot's last variable has left it.
+    ///
+    /// # Safety
+    /// The contract is that of [`Table::open`].
+    pub unsafe fn open_commutative(&self, slot: &Slot) -> u32 {
+        slot.renew();
+        let common = self.add_common(slot.index());
+        // SAFETY: as in `open`.
+        unsafe { common.renew() };
+        let (writes, reads) = slot.progress().counts();
+        common.open(Start { ticket: Ticket { writes, reads }, last: Word::NONE });
+        slot.make_commutative();
+        Table::begin(slot)
+    }
+
+    /// Begins a generation of a slot that was renewed, and returns it.
+    #[inline]
+    fn begin(slot: &Slot) -> u32 {
         let generation = &slot.generation;
         let next = generation.load(Relaxed).wrapping_add(1);
         // Release: pairs with the acquire in `engine/resolve.rs` and in `engine/push/acquire.rs`,

@@ -1,8 +1,9 @@
 //! The calling thread's entry in a group: the private queue of a worker or helper that is running
 //! operations. Used by `worker/run_loop.rs`, which makes it for a worker, by `worker/help.rs`,
 //! which makes it for a helper, by `worker/idle.rs`, by `worker/group.rs` (`Group::submit`), and by
-//! `engine/replay/mod.rs`, which says that a turn is over. No other thread touches it: what others
-//! see is in `remote.rs` for a worker, and in `helper_place.rs` for a helper.
+//! `engine/replay/mod.rs` and `engine/replay/guided.rs`, which say that a turn is over. No other
+//! thread touches it: what others see is in `remote.rs` for a worker, and in `helper_place.rs` for
+//! a helper.
 //!
 //! An operation that becomes ready on such a thread goes straight into this queue: no atomic, no
 //! other core. The exception is one that becomes ready in the middle of another operation. The
@@ -66,7 +67,7 @@ impl CurrentWorker {
     }
 
     /// Says that the calling thread, if it is a worker, has run many operations in one go, and has
-    /// queued the rest of them. Called by `engine/replay/mod.rs`.
+    /// queued the rest of them. Called by `engine/replay/mod.rs` and `engine/replay/guided.rs`.
     pub fn end_turn() {
         let current = CURRENT.try_with(Cell::get).unwrap_or(null());
         // SAFETY: as in `keep`.

@@ -1,10 +1,11 @@
-//! A group of workers: starting and stopping them, and submitting operations to them.
+//! A group of workers: what it is made of, and submitting operations to it.
 //!
 //! `engine/dispatch/` makes groups and submits to them, `engine/push/` logs, and `engine/gpu/` has
 //! groups for devices. Any thread may call the methods here; only [`Group::log`] is for the
-//! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` and `idle.rs` (workers),
-//! `help.rs` (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of
-//! sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
+//! journal's pusher. The other methods of [`Group`] are in `threads.rs` (starts and stops),
+//! `run_loop.rs` and `idle.rs` (workers), `help.rs` (helpers), `wake.rs`, `steal.rs`, `catch_up.rs`
+//! and `pinning.rs`. The states of sleeping and waking, and why no wake-up is lost, are in
+//! `worker/README.md`.
 //!
 //! Workers and helpers count themselves in `idle` and `sleeping`. Pushers set a bit of `idle`, and
 //! any thread reads both; the child of a fork sets them to 0. The thread that starts or stops the
@@ -13,23 +14,32 @@
 
 use crate::error::Error;
 use crate::operation::block::Block;
-use crate::platform::affinity;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::lock::Lock;
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{fence, lay_out, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
+use crate::sync::thread::JoinHandle;
+use crate::sync::{lay_out, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Journals};
 use crate::tickets::word::Word;
 use crate::worker::cores::Ids;
+use crate::worker::counters::{Counters, WorkerStats};
 use crate::worker::current::{CurrentWorker, Left};
 use crate::worker::helper_place::{self, Helper};
 use crate::worker::inbox::Met;
 use crate::worker::remote::Remote;
-use crate::worker::Host;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The threads of a group.
+#[derive(Default)]
+pub(super) struct GroupThreads {
+    pub(super) handles: Vec<JoinHandle<()>>,
+    /// Why a start fails that is not over: the thread that starts joins the workers that it had
+    /// begun. Meanwhile nobody may start others, and no start waits for it: the caller may be a
+    /// hook of such a worker.
+    pub(super) fails: Option<Error>,
+}
 
 /// What workers do when they find no work.
 ///
@@ -98,6 +108,8 @@ pub(super) const WANTED: usize = 1 << 31;
 pub struct Group {
     pub(super) plan: GroupPlan,
     pub(super) workers: Box<[Remote]>,
+    /// What each worker has done.
+    pub(super) counters: Box<[Counters]>,
     /// The logs: what each pusher has logged for each worker. No journal is ever added if
     /// `plan.logged` is false.
     pub(super) journals: Journals,
@@ -114,8 +126,10 @@ pub struct Group {
     /// The number of workers and helpers that sleep, or are about to.
     pub(super) sleeping: CachePadded<AtomicUsize>,
     pub(super) stop: AtomicBool,
-    started: AtomicBool,
-    threads: Lock<Vec<JoinHandle<()>>>,
+    pub(super) started: AtomicBool,
+    pub(super) threads: Lock<GroupThreads>,
+    /// What the workers' threads are called, if not as usual. Set before the first start.
+    pub(super) names: OnceLock<Vec<String>>,
     pub(super) ids: Ids,
     warnings: Lock<Vec<String>>,
     /// Workers that have begun to look for work since the last start.
@@ -154,9 +168,12 @@ impl Group {
     pub fn new(plan: GroupPlan) -> Group {
         let workers: Box<[Remote]> = (0..plan.workers).map(|_| Remote::new()).collect();
         lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Remote>(), "remote");
+        let now = Instant::now();
+        let counters = (0..plan.workers).map(|_| Counters::new(now)).collect();
         Group {
             journals: Journals::new(plan.workers),
             workers,
+            counters,
             helpers: helper_place::places(),
             most_helpers: AtomicUsize::new(0),
             common: Remote::new(),
@@ -165,6 +182,7 @@ impl Group {
             stop: AtomicBool::new(false),
             started: AtomicBool::new(false),
             threads: Lock::default(),
+            names: OnceLock::new(),
             ids: Lock::new(vec![0; plan.workers]),
             warnings: Lock::default(),
             ready: AtomicUsize::new(0),
@@ -182,6 +200,11 @@ impl Group {
     /// Name and size, for messages.
     pub fn describe(&self) -> String {
         format!("{} workers of '{}'", self.workers.len(), self.plan.name)
+    }
+
+    /// What each worker has done so far.
+    pub fn worker_stats(&self) -> impl Iterator<Item = WorkerStats> {
+        self.counters.iter().enumerate().map(|(index, counters)| counters.read(self.plan.name, index))
     }
 
     /// Messages about workers that could not be pinned, share a core with other threads, and the
@@ -203,66 +226,6 @@ impl Group {
     /// Whether every worker has begun to look for work.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Acquire) >= self.workers.len()
-    }
-
-    /// Starts the workers, unless they are running. If the system refuses a thread, or its
-    /// priority, the ones started before are stopped again, and the error is returned.
-    #[cold]
-    pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
-        let mut threads = self.threads.lock();
-        if self.is_started() {
-            return Ok(());
-        }
-        self.stop.store(false, Relaxed);
-        self.lock_warnings().clear();
-        self.ready.store(0, Relaxed);
-        // The thread that starts the workers is one that pushes. If there are more cores than
-        // workers, its own core is left to it. Otherwise two threads would share a core beside a
-        // free one, which the system notices only after some milliseconds.
-        let cores = &self.plan.cores;
-        let own = affinity::current().and_then(|core| cores.iter().position(|other| *other == core)).unwrap_or(0);
-        for index in 0..self.workers.len() {
-            self.workers[index].assign((!cores.is_empty()).then(|| cores[(own + 1 + index) % cores.len()]));
-            let group = Arc::clone(self);
-            let host = Arc::clone(host);
-            let name = format!("{}-{index}", self.plan.name);
-            let spawned = thread::Builder::new().name(name).spawn(move || group.work(index, &host));
-            let refused = match spawned {
-                Ok(thread) => {
-                    let refused = self.prioritise(index, &thread).err();
-                    threads.push(thread);
-                    refused
-                }
-                Err(said) => Some(self.thread_refused(index, &said)),
-            };
-            if let Some(error) = refused {
-                self.join(&mut threads);
-                return Err(error);
-            }
-        }
-        self.started.store(true, Release);
-        Ok(())
-    }
-
-    /// Stops the workers and joins their threads. All submitted operations have been run before: a
-    /// worker that sees `stop` looks for others only once.
-    pub fn stop(&self) {
-        let mut threads = self.threads.lock();
-        self.started.store(false, Relaxed);
-        self.join(&mut threads);
-    }
-
-    fn join(&self, threads: &mut Vec<JoinHandle<()>>) {
-        self.stop.store(true, SeqCst);
-        fence(SeqCst);
-        for worker in &self.workers {
-            worker.inbox.wake();
-        }
-        for thread in threads.drain(..) {
-            // Workers catch the panics of operations. A worker thread that ended by another panic
-            // has nothing more to report here.
-            let _ = thread.join();
-        }
     }
 
     /// Puts a ready operation where a worker finds it: into this thread's own queue, or into an

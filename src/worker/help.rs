@@ -46,7 +46,8 @@ const SETTLES: u32 = 64;
 struct Helping<'a> {
     group: &'a Group,
     helper: &'a Helper,
-    has_slept: Cell<bool>,
+    /// Whether it has looked for work, and so may have been called, since it last found some.
+    has_looked: Cell<bool>,
 }
 
 impl Group {
@@ -80,7 +81,7 @@ impl Group {
             // about to sleep, or by the one that wakes it.
             self.most_helpers.fetch_max(index + 1, Relaxed);
         }
-        Some(Helping { group: self, helper: &self.helpers[index], has_slept: Cell::new(false) })
+        Some(Helping { group: self, helper: &self.helpers[index], has_looked: Cell::new(false) })
     }
 
     /// What helpers have lent, as far as places were ever taken.
@@ -101,6 +102,10 @@ impl Group {
             first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
         }
         if !first.is_null() {
+            if helping.is_some_and(|helping| helping.has_looked.replace(false)) {
+                // It may have been called for something else, and for several things.
+                self.pass_on();
+            }
             // SAFETY: stolen, so ours.
             unsafe { self.run_lists(helping, host, first, null_mut, go_on) };
         }
@@ -195,6 +200,10 @@ impl Group {
     fn look_out(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         // Being counted asks the threads with more work than they can run to lend some.
         self.idle.fetch_add(1, Relaxed);
+        // From here on the helper may be called in place of a sleeper (`wake.rs`).
+        let inbox = &helping.helper.inbox;
+        inbox.start_looking();
+        helping.has_looked.set(true);
         let mut seen = null();
         let mut spin = Spin::new(HELPER_SPINS_AWAKE, HELPER_SPINS);
         loop {
@@ -213,20 +222,22 @@ impl Group {
                 break;
             }
         }
+        // If the helper was called before this exchange, it finds what it was called for behind it.
+        // Callers that come later see that it does not look.
+        let _ = inbox.stop_looking();
         self.idle.fetch_sub(1, Relaxed);
     }
 
-    /// Sleeps until there may be something to run, or until `done`. Like [`Group::sleep`], but a
-    /// helper also wakes when `done`, and registers in its place first.
+    /// Sleeps until there may be something to run, or until `done`; then it looks, as before. Like
+    /// [`Group::sleep`], but a helper also wakes when `done`, and registers in its place first.
     #[cold]
     fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         let helper = helping.helper;
         helper.handle.register();
         let inbox = &helper.inbox;
-        if !inbox.start_looking() || !inbox.fall_asleep() {
+        if !inbox.fall_asleep() {
             return;
         }
-        helping.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
         // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
         // `call_one` (`wake.rs`), as for workers. It also pairs with the fence of the thread that
@@ -244,7 +255,6 @@ impl Group {
         inbox.is_up();
         self.make_way();
         self.sleeping.fetch_sub(1, Relaxed);
-        let _ = inbox.stop_looking();
     }
 
     /// The handles of all helpers' places, for `engine/fork.rs`, which holds their locks across the
@@ -275,9 +285,72 @@ impl Drop for Helping<'_> {
         // Release: pairs with the acquire in `sit` of the thread that takes the place next.
         self.helper.taken.store(false, Release);
         let group = self.group;
-        // The waker may have meant a thread that stays: pass the wake-up on.
-        if self.has_slept.get() && !group.first_waiting().is_null() {
+        // A thread that has called or woken this one may have meant one that stays: pass it on.
+        if self.has_looked.get() && !group.first_waiting().is_null() {
             group.call_one();
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::memory::Memory;
+    use crate::worker::group::{GroupPlan, IdlePolicy};
+    use std::sync::OnceLock;
+
+    /// Notes whether the second worker sleeps when an operation runs.
+    struct Sees(Arc<Group>, OnceLock<bool>);
+
+    impl Host for Sees {
+        unsafe fn run(self: &Arc<Self>, _: *mut Block, _: Option<usize>) {
+            let _ = self.1.set(self.0.workers[1].inbox.is_asleep());
+        }
+
+        unsafe fn settle(&self, _: *mut Block) -> bool {
+            true
+        }
+
+        fn depth(&self) -> u32 {
+            0
+        }
+
+        fn idle(&self) {}
+    }
+
+    /// One worker runs something, and one sleeps. The helper may have been called for both
+    /// operations that wait.
+    #[test]
+    fn a_helper_that_has_looked_and_takes_one_of_two_has_another_thread_come() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let group = Arc::new(Group::new(GroupPlan {
+            name: "helped",
+            workers: 2,
+            logged: true,
+            shared: false,
+            idle: IdlePolicy::Park,
+            spin_for: Duration::ZERO,
+            cores: Vec::new(),
+            move_callers: false,
+            fifo_priority: 0,
+        }));
+        let [runs, sleeps] = &*group.workers else { unreachable!() };
+        assert!(sleeps.inbox.start_looking() && sleeps.inbox.fall_asleep());
+        group.sleeping.store(1, Relaxed);
+        for inbox in [&group.common.inbox, &runs.inbox] {
+            let block = blocks.pop().expect("there are more");
+            // SAFETY: the block is ours, and in no list.
+            unsafe {
+                ((*block).priority, (*block).sequence) = (0, 0);
+                let _ = inbox.push(block, block);
+            }
+        }
+        let host = Arc::new(Sees(Arc::clone(&group), OnceLock::new()));
+        let helping = group.sit().expect("no place is taken");
+        helping.has_looked.set(true);
+        assert!(group.help_from(Some(&helping), &host, || host.1.get().is_none()));
+        assert_eq!(host.1.get(), Some(&false), "nobody comes for the other operation");
+        assert!(!helping.has_looked.get());
     }
 }

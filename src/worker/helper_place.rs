@@ -15,7 +15,7 @@ const MOST_HELPERS: usize = if MODELLED { 1 } else { 16 };
 
 /// A place for a helper, taken by one thread at a time.
 pub struct Helper {
-    /// The helper's state: whether it sleeps. Nothing is ever delivered into this inbox.
+    /// The helper's state: whether it looks or sleeps. Nothing is ever delivered into this inbox.
     pub inbox: Inbox,
     /// The operations that the helper has lent.
     pub stealable: Stealable,

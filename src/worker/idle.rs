@@ -13,6 +13,7 @@ use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::watch::Watch;
 use crate::util::spin::{Patience, Spin};
 use crate::worker::cores::Stalls;
+use crate::worker::counters::Spell;
 use crate::worker::current::CurrentWorker;
 use crate::worker::group::{Group, IdlePolicy, WANTED};
 use crate::worker::remote::Remote;
@@ -53,6 +54,7 @@ impl Group {
             self.idle.fetch_and(!WANTED, Relaxed);
         }
         self.idle.fetch_add(1, Relaxed);
+        let mut spell = Spell::begin(&self.counters[index]);
         let mut seen = InboxesSeen::NOTHING;
         let mut watch = Watch::new(&self.journals, index + 1);
         let mut spin = patience.spin();
@@ -88,8 +90,10 @@ impl Group {
             if !loot.is_null() {
                 // SAFETY: the operations were stolen, so they are ours.
                 unsafe { current.queue.borrow_mut().add_list(loot) };
+                self.counters[index].count_steal();
                 break true;
             }
+            spell.look();
             if self.stop.load(Acquire) {
                 break false;
             }
@@ -101,11 +105,12 @@ impl Group {
                 if !trim(current, own) {
                     break true;
                 }
-                spin = self.sleep_and_learn(own, patience, rhythm, spin);
+                spin = self.sleep_and_learn(own, &mut spell, patience, rhythm, spin);
             } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
                 self.warn_of_a_shared_core(index);
             }
         };
+        spell.end();
         // If operations have come meanwhile, they stay in the inbox.
         let _ = own.inbox.stop_looking();
         if found {
@@ -119,10 +124,17 @@ impl Group {
     }
 
     /// Sleeps after a time of looking; returns how long to look from now on.
-    fn sleep_and_learn(&self, own: &Remote, patience: &mut Patience, rhythm: &mut Rhythm, spin: Spin) -> Spin {
+    fn sleep_and_learn(
+        &self,
+        own: &Remote,
+        spell: &mut Spell<'_>,
+        patience: &mut Patience,
+        rhythm: &mut Rhythm,
+        spin: Spin,
+    ) -> Spin {
         // If it got up by itself in this pause, it does not know how long the pause is.
         let began = if rhythm.sleeps() { None } else { spin.elapsed() };
-        if self.sleep(own, rhythm) {
+        if self.sleep(own, spell, rhythm) {
             rhythm.get_up()
         } else {
             rhythm.woken();
@@ -151,13 +163,14 @@ impl Group {
     /// Parks until another thread pushes to this worker's inbox or calls it, or until the next work
     /// is due; says whether it was the latter. Returns at once if there is something to do. `rest`
     /// (`help.rs`) does the same for a helper.
-    fn sleep(&self, own: &Remote, rhythm: &Rhythm) -> bool {
+    fn sleep(&self, own: &Remote, spell: &mut Spell<'_>, rhythm: &Rhythm) -> bool {
         if !own.inbox.fall_asleep() {
             // A thief has taken the operations that came, and has left `BUSY` behind: say again
             // that this worker looks, then try again.
             own.inbox.start_looking();
             return false;
         }
+        spell.park();
         self.sleeping.fetch_add(1, Relaxed);
         // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
         // `call_one` (`wake.rs`). Either the waker sees this worker counted and asleep, or this
@@ -175,6 +188,7 @@ impl Group {
         }
         own.inbox.is_up();
         self.sleeping.fetch_sub(1, Relaxed);
+        spell.unpark(is_due);
         is_due
     }
 

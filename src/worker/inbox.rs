@@ -229,6 +229,13 @@ impl Inbox {
         self.see_to_wake(self.end_sleep())
     }
 
+    /// Calls the owner, as [`Inbox::call`] does, if it looks for work; says whether it does. Wakes
+    /// nobody: also for a helper, which does not sleep by [`Inbox::sleep`].
+    pub fn call_looking(&self) -> bool {
+        // The load keeps the line where it is, most times.
+        self.line.head.load(Relaxed) == LOOKING && self.become_state(LOOKING, LOOKING)
+    }
+
     /// Whether the owner sleeps, and should go on sleeping.
     pub fn is_asleep(&self) -> bool {
         is_asleep(self.line.head.load(Acquire))

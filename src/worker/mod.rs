@@ -13,6 +13,7 @@
 
 mod catch_up;
 pub mod cores;
+pub mod counters;
 pub mod current;
 pub mod group;
 pub mod handoff;
@@ -31,6 +32,7 @@ mod scheduling;
 mod steal;
 pub mod stealable;
 pub mod thread_handle;
+mod threads;
 mod wake;
 mod wake_word;
 
@@ -54,6 +56,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// How many operations the calling thread is inside of.
     fn depth(&self) -> u32;
+
+    /// Called by a worker as it begins, before it runs anything.
+    fn begin_worker(&self) {}
 
     /// Called by a worker at its end, when it runs nothing any more.
     fn end_worker(&self) {}

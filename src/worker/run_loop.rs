@@ -37,12 +37,15 @@ impl Group {
     /// Runs worker `index` on the calling thread, from its start to the stop of the group.
     pub(crate) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
         let own = &self.workers[index];
+        self.be_worker(index);
         let _movable = self.pin_worker(index);
+        host.begin_worker();
         if !MODELLED {
             // Makes the thread's context for the engine.
             host.idle();
             self.ready.fetch_add(1, Release);
         }
+        self.counters[index].starts();
         CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|current| {
             let mut turn = 0_u32;
             let mut from_queue = 0_u32;
@@ -100,6 +103,7 @@ impl Group {
             }
         });
         host.end_worker();
+        self.counters[index].ends();
     }
 
     /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts

@@ -1,6 +1,6 @@
 //! The start of a worker asks the system for a thread and for a real-time priority; for its core
-//! see `pinning.rs`. Used by `group.rs` (`Group::start`), on the thread that starts the workers, so
-//! that a refusal is that thread's error.
+//! see `pinning.rs`. Used by `threads.rs` (`Group::start`), on the thread that starts the workers,
+//! so that a refusal is that thread's error.
 
 use crate::error::{Error, ErrorKind};
 use crate::platform::scheduling::set_fifo;

@@ -31,8 +31,8 @@ pub struct ThreadHandle<T = Thread> {
 }
 
 impl ThreadHandle {
-    /// Makes the calling thread the one that is woken. Called before it can sleep here, and by one
-    /// thread at a time, each of which sees what the one before it has done.
+    /// From now on the calling thread is woken. It calls this before it can sleep here. One thread
+    /// at a time does so, and sees what the threads before it have done.
     pub fn register(&self) {
         self.register_as(own());
     }

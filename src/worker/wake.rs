@@ -2,10 +2,10 @@
 //! worker that looks or sleeps sees to it that somebody comes for it. Used by `group.rs`,
 //! `steal.rs` and `catch_up.rs` on any thread, and by `lend.rs`, `idle.rs` and `help.rs`.
 //!
-//! A thread that looks for work already is called, which costs an exchange and no system call. Only
-//! if there is none is a sleeper woken. The states, and why no call and no wake-up is lost, are in
-//! `worker/README.md`. There are only functions here: the states are in `inbox.rs`, and the count
-//! of sleepers in `group.rs`.
+//! A thread that looks for work already, worker or helper, is called, which costs an exchange and
+//! no system call. Only if there is none is a sleeper woken. The states, and why no call and no
+//! wake-up is lost, are in `worker/README.md`. There are only functions here: the states are in
+//! `inbox.rs`, and the count of sleepers in `group.rs`.
 
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::Relaxed;
@@ -16,8 +16,9 @@ use crate::worker::remote::Remote;
 
 impl Group {
     /// Sees to it that a thread comes for what the calling thread has just published: this worker
-    /// if it looks or sleeps, and otherwise any other. The caller has passed the light fence, and
-    /// has then seen that a thread sleeps.
+    /// if it looks or sleeps, and otherwise any other. A thread that looks and has lost its core
+    /// still says that it looks, so it must not be called for the logs of others that sleep. The
+    /// caller has passed the light fence, and has then seen that a thread sleeps.
     #[cold]
     pub(super) fn call(&self, worker: usize) {
         if !comes(&self.workers[worker]) {
@@ -46,14 +47,23 @@ impl Group {
         }
     }
 
-    /// Calls a worker that looks, else wakes a worker that sleeps, else a helper.
+    /// Calls a thread that looks, else wakes one that sleeps.
     #[cold]
     fn any_comes(&self) {
-        let calls = |asleep: bool| {
-            let mut workers = self.workers.iter();
-            workers.any(|worker| worker.inbox.is_asleep() == asleep && comes(worker))
-        };
-        let _ = calls(false) || calls(true) || self.helpers.iter().any(Helper::wake);
+        let _ = self.one_that_looks_comes() || self.one_that_sleeps_comes();
+    }
+
+    /// Calls a worker that looks, else a helper that does.
+    fn one_that_looks_comes(&self) -> bool {
+        let mut helpers = self.helpers[..self.most_helpers.load(Relaxed)].iter();
+        self.workers.iter().any(|worker| !worker.inbox.is_asleep() && comes(worker))
+            || helpers.any(|helper| helper.inbox.call_looking())
+    }
+
+    /// Wakes a worker that sleeps, else a helper.
+    fn one_that_sleeps_comes(&self) -> bool {
+        self.workers.iter().any(|worker| worker.inbox.is_asleep() && comes(worker))
+            || self.helpers.iter().any(Helper::wake)
     }
 }
 
@@ -127,6 +137,20 @@ mod tests {
         assert!(sleeps.inbox.is_asleep(), "a sleeper was woken beside a worker that looks");
         let _ = looks.inbox.stop_looking();
         group.call_one();
+        assert!(!sleeps.inbox.is_asleep(), "nobody comes");
+    }
+
+    #[test]
+    fn no_sleeper_is_woken_while_a_helper_looks() {
+        let group = group(1);
+        let ([sleeps], helper) = (&*group.workers, &group.helpers[0]) else { unreachable!() };
+        group.most_helpers.store(1, Relaxed);
+        assert!(helper.inbox.start_looking() && sleeps.inbox.start_looking() && sleeps.inbox.fall_asleep());
+        group.sleeping.store(1, Relaxed);
+        group.call_one();
+        assert!(sleeps.inbox.is_asleep(), "a sleeper was woken beside a helper that looks");
+        // What lies in its own log is not left to the helper, which may be without a core.
+        group.call(0);
         assert!(!sleeps.inbox.is_asleep(), "nobody comes");
     }
 }

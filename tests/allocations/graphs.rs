@@ -69,6 +69,10 @@ pub fn chain(stage: &Stage, _: usize) {
     stage.graphs.chain.replay().unwrap();
 }
 
+pub fn limited(stage: &Stage, _: usize) {
+    stage.graphs.chain.replay_limited(0, stage.limits.clone()).unwrap();
+}
+
 pub fn spread(stage: &Stage, number: usize) {
     stage.graphs.spread.replay_with_priority(number as i32 % 3).unwrap();
 }

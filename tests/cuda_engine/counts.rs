@@ -6,9 +6,10 @@ use crate::client::{queue_again, Standin};
 use crate::common::{eventually, nothing, Random, Watchdog};
 use crate::memory::{kernel, kernel_of_graph, Entered, Place};
 use seriatim::gpu::{DeviceData, PinnedData};
-use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
+use seriatim::{Context, Engine, Error, ErrorKind, IdlePolicy, Kind, Property, RunContext, Variable};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 const GPU: Context = Context::gpu(0);
 const OPERATIONS: usize = 480;
@@ -54,11 +55,15 @@ impl Drop for Counting {
 
 impl Counting {
     fn new(kind: Kind, workers: usize) -> Counting {
+        Counting::with(kind, workers, IdlePolicy::default())
+    }
+
+    fn with(kind: Kind, workers: usize, idle: IdlePolicy) -> Counting {
         let standin = Standin::begin(1, 256);
         let watchdog = Watchdog::new(120, "a count of the driver's calls");
         let entered = Entered::new(&standin);
         let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false).gpu_ahead(1024).gpu_workers(workers);
-        let engine = builder.build().expect("the settings are valid");
+        let engine = builder.idle(idle).build().expect("the settings are valid");
         // The device and its threads are made ready, and its workers have entered it.
         for property in [Property::Normal, Property::Normal, Property::CopyToGpu] {
             for _ in 0..8 {
@@ -128,6 +133,32 @@ fn a_chain_needs_no_waits() {
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
     calls.assert_only(&QUEUED, OPERATIONS);
+}
+
+/// How long the watcher naps between two questions (`src/engine/gpu/watch.rs`).
+const NAP: Duration = Duration::from_micros(50);
+
+/// How often a watcher looks before it naps, after each new thing (`src/util/spin.rs`).
+const LOOKS: u128 = 32;
+
+/// While a device does nothing its watcher asks once a stream and nap.
+#[test]
+fn a_watcher_asks_as_seldom_as_it_naps() {
+    const STREAMS: usize = 2;
+    let counting = Counting::with(Kind::PerDevice, 1, IdlePolicy::Park);
+    let variables = [(); STREAMS].map(|()| counting.variable());
+    let places = variables.map(|_| counting.place());
+    let (asked, began) = (counting.standin.calls("cuEventQuery"), Instant::now());
+    for (x, place) in variables.into_iter().zip(places) {
+        counting.push(Property::Normal, place, &[], &[x]);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let asked = counting.standin.calls("cuEventQuery") - asked;
+    let naps = began.elapsed().as_micros() / NAP.as_micros();
+    counting.standin.pace(256);
+    counting.engine.wait_for_all().unwrap();
+    println!("{asked} questions of {STREAMS} streams in {naps} naps");
+    assert!(asked > 0 && u128::from(asked) <= STREAMS as u128 * (naps + 3 * LOOKS), "{asked} questions in {naps} naps");
 }
 
 /// A replay of a chain costs what its operations cost when they are pushed.

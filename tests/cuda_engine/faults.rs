@@ -3,9 +3,10 @@
 //! lost. Nothing hangs, errors are typed, the processor goes on, and a lost device is left alone.
 
 use crate::client::{Count, Standin};
-use crate::common::{nothing, Random, Watchdog};
+use crate::common::{nothing, Watchdog};
 use crate::memory::{compute, copy, kernel, Entered, Place};
 use crate::programs::LIMIT;
+use crate::seeds::turn;
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -180,10 +181,11 @@ fn every_function_fails(kind: Kind, stickies: &[bool]) {
     // Those of the program's own work are not the engine's.
     let functions: Vec<(String, u64)> =
         clean.calls.into_iter().filter(|(name, count)| *count > 0 && !name.starts_with("cuMem")).collect();
-    let mut random = Random(7);
+    let turn = turn();
     let (mut runs, mut told, mut named, mut failed) = (0, 0, 0, Vec::new());
     for (function, count) in &functions {
-        for nth in [1, 2, 3 + random.below((*count as usize).max(3) - 2) as u64] {
+        // As many turns as the function has calls meet each of them.
+        for nth in [1, 2, 3 + turn % ((*count).max(3) - 2)] {
             for sticky in stickies {
                 let what = format!("{kind}: {function}, call {nth}, {}", if *sticky { "lost" } else { "refused" });
                 let _watchdog = Watchdog::new(240, what.clone());

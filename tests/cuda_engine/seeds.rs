@@ -6,6 +6,7 @@
 //! | `CUDA_ENGINE_SEED=7` | the program of one seed, again and again |
 //! | `CUDA_ENGINE_FIRST_SEED=7` | begins there |
 //! | `CUDA_ENGINE_OPERATIONS=1000000` | so many operations |
+//! | `CUDA_ENGINE_TURN=7` | where not every call of a function fails, others fail in each turn |
 //! | `CUDA_ENGINE_CALLS=1000000` | in `sweep.rs` so many calls of each function fail, in turn |
 //! | `CUDA_ENGINE_SECONDS=60` | for so long instead, saying every ten seconds how far it is |
 //! | `CUDA_ENGINE_TEETH=waits` | the driver leaves out one wait in 50; also `marks`, `answers` |
@@ -40,6 +41,11 @@ pub const SORTS: [(&str, Run); 4] = [
 /// that they do not know.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+/// Which calls of a function fail, where not all do: the next turn takes the next ones.
+pub fn turn() -> u64 {
+    number("CUDA_ENGINE_TURN").or_else(|| number("CUDA_ENGINE_FIRST_SEED")).unwrap_or(1)
 }
 
 /// Plants what `CUDA_ENGINE_TEETH` says.

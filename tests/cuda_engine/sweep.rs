@@ -1,20 +1,21 @@
 //! A fault at each call of the driver, in turn, while programs do what the operations of
 //! `faults.rs` do not (`sweep_programs.rs`). Nothing hangs, errors are typed and name what was
 //! queued, the processor goes on, and what was made is given back. The usual run takes some of the
-//! calls, and `CUDA_ENGINE_CALLS` all of them (`seeds.rs`).
+//! calls, others in each turn (`CUDA_ENGINE_TURN`), and `CUDA_ENGINE_CALLS` all of them
+//! (`seeds.rs`).
 //!
 //! Devices are ready when a program begins: `faults.rs` has the faults before that.
 
 use crate::client::{queue_again, Count, Standin};
-use crate::common::{assert_says, by_length, Random, Watchdog};
+use crate::common::{assert_says, by_length, Watchdog};
 use crate::faults::{is_of_a_lost_read, LOST, REFUSED};
 use crate::memory::Entered;
 use crate::programs::LIMIT;
-use crate::seeds::number;
+use crate::seeds::{number, turn};
 use crate::sweep_programs::{is_loss, Bench, Program, CELLS, NAMES, OFTEN, PROGRAMS};
 use seriatim::gpu::{Backend, Cuda};
 use seriatim::{Capture, Context, Error, ErrorKind, Kind, RunContext};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 
@@ -145,9 +146,10 @@ fn check(
     standin.reports().into_iter().find(|report| !expected(report) && !is_late(report)).map_or(Ok(()), Err)
 }
 
-/// The calls of a function that are made to fail: all, if there are not many; else the first one,
-/// the last one, and some between, which the seed draws.
-fn chosen(kind: Kind, failing: Failing, count: u64, random: &mut Random) -> Vec<u64> {
+/// The calls of a function that are made to fail: all, if there are not many; else one in `rounds`,
+/// which of them the turn says. So as many turns as there are rounds, one after the other, meet all
+/// calls.
+fn chosen(kind: Kind, failing: Failing, count: u64, turn: u64) -> (Vec<u64>, u64) {
     let most = match (kind, failing) {
         // A device that does not say how far it has come is given a second.
         (Kind::PerDevice, Failing::Often) => by_length(1, 2),
@@ -155,19 +157,25 @@ fn chosen(kind: Kind, failing: Failing, count: u64, random: &mut Random) -> Vec<
         _ => by_length(4, 8),
     };
     let most = number("CUDA_ENGINE_CALLS").unwrap_or(most).max(1);
-    if count <= most {
-        return (1..=count).collect();
+    let rounds = count.div_ceil(most);
+    ((1..=count).filter(|nth| nth % rounds == turn % rounds).collect(), rounds)
+}
+
+#[test]
+fn turns_one_after_the_other_meet_all_calls() {
+    for (kind, count) in [(Kind::PerDevice, 1), (Kind::PerDevice, 9), (Kind::Naive, 300), (Kind::Naive, 301)] {
+        let (_, rounds) = chosen(kind, Failing::Once, count, 0);
+        let mut met: Vec<u64> = (77..77 + rounds).flat_map(|turn| chosen(kind, Failing::Once, count, turn).0).collect();
+        met.sort_unstable();
+        assert_eq!(met, (1..=count).collect::<Vec<_>>(), "{kind}");
     }
-    let between = (2..most).map(|_| 2 + random.below(count as usize - 2) as u64);
-    let all: BTreeSet<u64> = between.chain([1]).chain((most > 1).then_some(count)).collect();
-    all.into_iter().collect()
 }
 
 fn every_call_fails(kind: Kind, failing: Failing) {
     let standin = Standin::begin(1, 128);
-    let seed = number("CUDA_ENGINE_FIRST_SEED").unwrap_or(1);
-    let mut random = Random(seed);
+    let turn = turn();
     let (mut runs, mut met, mut told, mut named, mut failed) = (0, 0, 0, 0, Vec::new());
+    let mut turns = 1;
     for (name, program, needed) in PROGRAMS {
         let clean = run(&standin, (kind, program), 1, None).unwrap_or_else(|said| panic!("{name}: {said}"));
         assert!(clean.errors.is_empty(), "{name}: {:?}", clean.errors);
@@ -175,9 +183,10 @@ fn every_call_fails(kind: Kind, failing: Failing) {
             assert!(clean.calls.get(*function).is_some_and(|count| *count > 0), "{name} does not call {function}");
         }
         for (function, count) in clean.calls.iter().filter(|(_, count)| **count > 0) {
-            for nth in chosen(kind, failing, *count, &mut random) {
-                let what =
-                    format!("{name} on {kind}: {function}, call {nth} of {count}, {failing:?}, first seed {seed}");
+            let (nths, rounds) = chosen(kind, failing, *count, turn);
+            turns = turns.max(rounds);
+            for nth in nths {
+                let what = format!("{name} on {kind}: {function}, call {nth} of {count}, {failing:?}, turn {turn}");
                 let _watchdog = Watchdog::new(240, what.clone());
                 runs += 1;
                 match run(&standin, (kind, program), nth, Some((function, nth, failing))) {
@@ -201,7 +210,10 @@ fn every_call_fails(kind: Kind, failing: Failing) {
             }
         }
     }
-    println!("{kind}, {failing:?}: {runs} faults, {met} were met, {told} told, {named} with suspects");
+    println!(
+        "{kind}, {failing:?}, turn {turn} of {turns} that meet all calls: {runs} faults, {met} were met, {told} told, \
+         {named} with suspects"
+    );
     assert!(failed.is_empty(), "{} of {runs}:\n{}", failed.len(), failed.join("\n"));
     assert!(met * 10 > runs * 9, "{met} of {runs} faults are met");
     // The rest are calls that are made again, and those of an end.

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What another thread does over and over.
 type Use = fn(&Engine);
 
-const USES: [(&str, Use); 8] = [
+const USES: [(&str, Use); 10] = [
     ("draws the graph", |engine| drop(engine.dump_dot())),
     ("waits for a variable", |engine| engine.wait_for_var(engine.new_variable()).unwrap()),
     ("waits for a variable with a mark", |engine| {
@@ -30,6 +30,13 @@ const USES: [(&str, Use); 8] = [
     ("names operations", |_| {
         let _ = Name::from("named".to_owned());
     }),
+    ("names variables", |engine| {
+        let x = engine.new_variable();
+        engine.name_variable(x, "named").unwrap();
+        assert!(format!("{x:?}").contains("named"));
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+    }),
+    ("looks at the numbers", |engine| drop(engine.stats())),
     ("asks for warnings", |engine| drop(engine.warnings())),
     ("stops and starts", |engine| {
         engine.stop().unwrap();
@@ -91,6 +98,8 @@ fn works(engine: &Engine) {
     engine.start().unwrap();
     assert_eq!(engine.warnings(), [] as [String; 0]);
     assert_eq!(Name::from("named".to_owned()).as_str(), "named");
+    engine.name_variable(x, "named").unwrap();
+    assert_eq!((engine.variable_name(x), engine.stats().in_flight), (Some("named"), 0));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::common::{eventually, nothing};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::Class;
-use seriatim::{Context, Engine, ErrorKind, Property, RunContext, Variable};
+use seriatim::{CancelToken, Completion, Context, Engine, ErrorKind, Property, RunContext, Variable, WhenFull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -276,4 +276,101 @@ fn an_asynchronous_operation_of_a_device_ends_when_its_completion_is_used() {
     model.hold(0, false);
     engine.wait_for_all().unwrap();
     assert!(after.load(SeqCst));
+}
+
+/// What is queued has started. What the processor holds up has not, though it is for a device.
+#[test]
+fn what_is_queued_is_not_cancelled_and_what_is_not_is_skipped_on_the_device() {
+    let (model, engine, done, _release) = held(1);
+    let ([x, y, z], token) =
+        ([engine.new_variable(), engine.new_variable(), engine.new_variable()], CancelToken::new());
+    engine.op("queued").context(GPU).write(x).token(&token).push(kernel(&model, &done)).unwrap();
+    eventually("it is queued", || engine.version(x).unwrap() == 1);
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    engine.op("gate").write(y).push(move |_| _ = gate.recv()).unwrap();
+    engine.op("not queued").context(GPU).reads([x, y]).write(z).token(&token).push(kernel(&model, &done)).unwrap();
+    token.cancel();
+    open.send(()).unwrap();
+    eventually("it has come to its turn", || engine.version(z).unwrap() == 1);
+    assert_eq!(done.load(SeqCst), 0, "the device is held");
+    model.hold(0, false);
+    let error = engine.wait_for_var_timeout(z, Duration::from_secs(30)).unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Cancelled, Some("not queued")));
+    engine.wait_for_all().unwrap();
+    assert_eq!(done.load(SeqCst), 1);
+    // The streams are in order behind it.
+    engine.op("next").context(GPU).writes([x, z]).push(kernel(&model, &done)).unwrap();
+    engine.wait_for_all().unwrap();
+    assert_eq!(done.load(SeqCst), 2);
+}
+
+/// Whether its completion is used at once, or by the watcher when the stream has come there.
+#[test]
+fn asynchronous_operations_are_not_further_ahead_than_they_may_either() {
+    for ends_after_the_stream in [false, true] {
+        let model = Model::new(1, 1, 8);
+        let engine = over(&model).gpu_workers(1).gpu_ahead(2).build().unwrap();
+        let _release = Release(Arc::clone(&model));
+        model.hold(0, true);
+        let called = Arc::new(AtomicUsize::new(0));
+        let x = engine.new_variable();
+        for _ in 0..12 {
+            let (own, called) = (Arc::clone(&model), Arc::clone(&called));
+            let start = move |run: &RunContext<'_>, completion: Completion| {
+                let stream = run.stream().expect("it runs on a device");
+                own.work(stream, Vec::new(), Vec::new(), || ());
+                called.fetch_add(1, SeqCst);
+                match ends_after_the_stream {
+                    // SAFETY: the stream is the operation's.
+                    true => unsafe { completion.complete_after(stream) },
+                    false => completion.complete(),
+                }
+            };
+            engine.op("independent").context(GPU).property(Property::CopyToGpu).read(x).push_async(start).unwrap();
+        }
+        eventually("the stream is full", || called.load(SeqCst) >= 2);
+        std::thread::sleep(MOMENT);
+        assert_eq!(called.load(SeqCst), 2, "more are queued on one stream");
+        let error = engine.wait_for_all_timeout(MOMENT).unwrap_err();
+        assert!(error.to_string().contains("2 queued on gpu(0)"), "{error}");
+        model.hold(0, false);
+        engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!((called.load(SeqCst), model.world().most_queued), (12, 2));
+    }
+}
+
+/// Under a bound an asynchronous operation gives back all its room, in whichever order it ends.
+#[test]
+fn asynchronous_operations_give_their_room_back() {
+    const BOUND: usize = 50;
+    let model = Model::new(1, 1, 8);
+    let engine = over(&model).bound(BOUND).when_full(WhenFull::WouldBlock).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    for round in 0..BOUND / 3 {
+        let (place, completions) = std::sync::mpsc::channel();
+        let own = Arc::clone(&model);
+        let start = move |run: &RunContext<'_>, completion: Completion| {
+            own.work(run.stream().expect("it runs on a device"), Vec::new(), Vec::new(), || ());
+            place.send(completion).unwrap();
+        };
+        if let Err(error) = engine.op("one").context(GPU).push_async(start) {
+            // The count has gone below none.
+            std::mem::forget(engine);
+            panic!("round {round}: {error}");
+        }
+        // Half of them end when the device has come there, and half perhaps before.
+        let completion = completions.recv().unwrap();
+        if round % 2 == 0 {
+            eventually("the device is done", || !model.is_busy());
+        }
+        completion.complete();
+    }
+    engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
+    // All places are free, and no more than these.
+    model.hold(0, true);
+    let fill = || engine.op("fills").context(GPU).push(kernel(&model, &Arc::default()));
+    (0..BOUND).for_each(|_| fill().unwrap());
+    assert_eq!(fill().unwrap_err().kind(), ErrorKind::EngineFull);
+    model.hold(0, false);
+    engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
 }

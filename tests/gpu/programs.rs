@@ -98,7 +98,7 @@ impl Operation {
             context: if on_device { Context::gpu(random.below(devices) as u32) } else { Context::cpu(0) },
             property: if on_device { properties[random.below(properties.len())] } else { Property::Normal },
             priority: if random.below(8) == 0 { 1 + random.below(3) as i32 } else { 0 },
-            is_async: random.below(12) == 0,
+            is_async: random.below(8) == 0,
         }
     }
 
@@ -125,19 +125,23 @@ impl Operation {
         let builder = engine.op("drawn").reads(of(&self.reads)).writes(of(&self.writes)).context(self.context);
         let builder = builder.property(self.property).priority(self.priority);
         let body = self.body(model, cells);
-        if self.ends_by_completion() {
-            let start = move |run: &RunContext<'_>, completion: Completion| {
-                body(run);
-                completion.complete();
-            };
-            builder.push_async(start).unwrap();
+        if self.is_async {
+            builder.push_async(started(body)).unwrap();
         } else {
             builder.push(body).unwrap();
         }
     }
+}
 
-    fn ends_by_completion(&self) -> bool {
-        self.is_async && self.context == Context::cpu(0)
+/// An asynchronous closure of a body, which ends when the body's work is done.
+fn started(body: impl Fn(&RunContext<'_>)) -> impl Fn(&RunContext<'_>, Completion) {
+    move |run, completion| {
+        body(run);
+        match run.stream() {
+            // SAFETY: the stream is the operation's.
+            Some(stream) => unsafe { completion.complete_after(stream) },
+            None => completion.complete(),
+        }
     }
 }
 
@@ -160,11 +164,8 @@ fn capture(
             let builder = builder.property(part.property).priority(part.priority);
             let builder = if private.contains(&number) { builder.write(own) } else { builder };
             let body = part.body(model, cells);
-            if part.ends_by_completion() {
-                builder.push_async(move |run: &RunContext<'_>, completion: Completion| {
-                    body(run);
-                    completion.complete();
-                })?;
+            if part.is_async {
+                builder.push_async(started(body))?;
             } else {
                 let builder = if random.below(3) > 0 { builder.device_graph() } else { builder };
                 builder.push(body)?;

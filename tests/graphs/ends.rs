@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::helpers::*;
-use seriatim::{Completion, Engine, ErrorKind, Kind, Property, RunContext, WhenFull};
+use seriatim::{Capture, Completion, Context, Engine, ErrorKind, Kind, Property, RunContext, WhenFull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
@@ -69,6 +69,33 @@ fn parameters_of_what_was_dropped_while_the_engine_was_stopped_are_refused() {
         for parameter in [of_graph, of_capture] {
             assert_eq!(parameter.set(2).unwrap_err().kind(), ErrorKind::VariableDeleted);
         }
+    });
+}
+
+/// A replay that was refused does not count as one that is still to come.
+#[test]
+fn a_graph_of_which_a_replay_was_refused_is_gone_with_its_handle() {
+    on_every_engine(|engine| {
+        let census = Census::default();
+        let x = engine.new_variable();
+        let (alive, inside) = (census.one(), census.one());
+        let uses = |c: &mut Capture| {
+            c.op("uses it").writes([x]).push(move |_| alive.touch())?;
+            c.op("and again").writes([x]).push(move |_| inside.touch())
+        };
+        let (graph, ()) = engine.capture(uses).unwrap();
+        graph.replay().unwrap();
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        assert_eq!(graph.replay().unwrap_err().kind(), ErrorKind::VariableDeleted);
+        engine.wait_for_all().unwrap();
+        std::thread::scope(|scope| {
+            let last = hold(&engine, &[], &[engine.new_variable()]);
+            scope.spawn(|| engine.stop().unwrap());
+            eventually("the engine stops", || engine.op("late").push(|_| ()).is_err());
+            drop(graph);
+            eventually("the closures are gone", || census.count() == 0);
+            last.complete();
+        });
     });
 }
 
@@ -278,6 +305,41 @@ fn dropping_a_graph_does_not_wait_for_room() {
             engine.op("there is room").writes([x]).push(nothing).unwrap();
             engine.wait_for_all().unwrap();
         }
+    });
+}
+
+/// Its replays have still to begin, and the engine refuses the deletion that would come behind
+/// them.
+#[test]
+fn a_graph_that_is_dropped_in_a_stop_is_kept_for_its_replays() {
+    let _watchdog = Watchdog::new(200, "graphs are dropped in a stop");
+    in_every_way(|engine, way| {
+        let (census, ran) = (Census::default(), Arc::new(AtomicUsize::new(0)));
+        let x = engine.new_variable();
+        let (graph, ()) = engine
+            .capture(|c| {
+                way.choose(c);
+                (0..3).try_for_each(|_| {
+                    let (alive, count) = (census.one(), counting(&ran));
+                    c.op("uses it").writes([x]).push(move |run| {
+                        alive.touch();
+                        count(run);
+                    })
+                })
+            })
+            .unwrap();
+        (0..10).for_each(|_| graph.replay().unwrap());
+        let first = hold(&engine, &[], &[x]);
+        (0..3).for_each(|_| graph.replay().unwrap());
+        let stops = engine.clone();
+        let stopper = std::thread::spawn(move || stops.stop().unwrap());
+        eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
+        drop(graph);
+        let kept = census.count();
+        first.complete();
+        stopper.join().unwrap();
+        assert_eq!((kept, ran.load(SeqCst)), (3, 39), "{way:?}");
+        eventually("its closures are gone", || census.count() == 0);
     });
 }
 

@@ -107,36 +107,48 @@ fn a_graph_that_was_short_is_spread_after_its_first_long_operation() {
 }
 
 /// One worker has a long graph, and an operation in its log: it comes to that as it comes to others
-/// beside it, though all of the graph was pushed before.
+/// beside it, though all of the graph was pushed before. The operations of the graph wait for each
+/// other, or do not.
 #[test]
 fn a_long_graph_leaves_turns_to_what_is_in_a_log() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        for (chains, waiters_help) in [(true, false), (false, false), (false, true)] {
+            leaves_turns(kind, chains, waiters_help);
+        }
+    }
+}
+
+fn leaves_turns(kind: Kind, chains: bool, waiters_help: bool) {
     let _watchdog = Watchdog::new(100, "a long graph and a log");
     const LENGTH: usize = 100_000;
-    for kind in [Kind::Pooled, Kind::PerDevice] {
-        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
-        let all = variables::<12>(&engine);
-        let (ran, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let gate = Gate::new();
-        let (graph, ()) = engine
-            .capture(|c| {
-                let stand = gate.clone();
-                c.op("first").push(move |_| stand.clone().pass())?;
-                (0..LENGTH).try_for_each(|number| {
-                    let ran = Arc::clone(&ran);
-                    c.op("step").write(all[number % all.len()]).push(move |_| _ = ran.fetch_add(1, SeqCst))
-                })
+    let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(waiters_help).build().unwrap();
+    let all = variables::<12>(&engine);
+    let (ran, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let gate = Gate::new();
+    let (graph, ()) = engine
+        .capture(|c| {
+            let stand = gate.clone();
+            c.op("first").push(move |_| stand.clone().pass())?;
+            (0..LENGTH).try_for_each(|number| {
+                let ran = Arc::clone(&ran);
+                let builder = c.op("step");
+                let variable = all[number % all.len()];
+                let builder = if chains { builder.write(variable) } else { builder.read(variable) };
+                builder.push(move |_| _ = ran.fetch_add(1, SeqCst))
             })
-            .unwrap();
-        graph.replay().unwrap();
-        gate.wait_for_someone();
-        let (count, see) = (Arc::clone(&ran), Arc::clone(&seen));
-        engine.op("in the log").push(move |_| see.store(count.load(SeqCst), SeqCst)).unwrap();
-        gate.open();
-        engine.wait_for_all().unwrap();
-        let before = seen.load(SeqCst);
-        assert!(before < 1_000, "{kind}: {before} operations of the graph have run before");
-        assert_eq!(ran.load(SeqCst), LENGTH, "{kind}: each of them once");
-    }
+        })
+        .unwrap();
+    graph.replay().unwrap();
+    gate.wait_for_someone();
+    let (count, see) = (Arc::clone(&ran), Arc::clone(&seen));
+    engine.op("in the log").push(move |_| see.store(count.load(SeqCst), SeqCst)).unwrap();
+    gate.open();
+    // Without a wait, so that the worker is the only one that runs the graph.
+    eventually("the operation in the log has run", || seen.load(SeqCst) > 0);
+    engine.wait_for_all().unwrap();
+    let before = seen.load(SeqCst);
+    assert!(before < 1_000, "{kind}: {before} operations of the graph have run before");
+    assert_eq!(ran.load(SeqCst), LENGTH, "{kind}: each of them once");
 }
 
 /// Each step waits for the slow and the quick one of the step before, on lanes of their own: what

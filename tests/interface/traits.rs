@@ -17,6 +17,8 @@ fn everything_can_be_sent_shared_and_shown() {
     shared::<(Class, MemoryKind, Pending<u8>, WhenFree, WhenAllEnded)>();
     shared::<(RawStream, RawMark, RawMemory, RawGraph, Previous)>();
     shared::<(Value<u8>, Value<[u8]>, Value<Cell<u8>>, Each<'_, u8>, EachMut<'_, u8>, Write<&Value<u8>>)>();
+    shared::<(EachIter<'_, u8>, EachIterMut<'_, u8>, CancelToken, StartLimits, Pipeline, Instances)>();
+    shared::<(Stats, WorkerStats, PoolStats, CriticalPath)>();
     #[cfg(feature = "cuda")]
     shared::<Cuda>();
     fn seam<T: Send + Sync + ?Sized>() {}
@@ -46,6 +48,8 @@ fn everything_can_be_sent_shared_and_shown() {
     lent::<(ReadGuard<'_, u8>, WriteGuard<'_, u8>)>();
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();
+    unwinds::<(Value<Cell<u8>>, Data<Cell<u8>>, DeviceData<u8>, PinnedData<u8>, Parameter<Cell<u8>>)>();
+    unwinds::<(Pending<Cell<u8>>, WhenFree, WhenAllEnded, Completion, CancelToken, StartLimits)>();
     unwinds::<(DeviceHandle, AdoptedStream, Immediate, DriverError, RawStream, Overlap, DeviceSpan)>();
 }
 
@@ -56,6 +60,8 @@ fn values_can_be_compared_kept_and_written_as_their_kind_allows() {
     fn figures<T: Clone + PartialEq + Debug>() {}
     value::<(Class, MemoryKind, StreamName, RawStream, RawMark, RawMemory, RawGraph, Previous)>();
     figures::<(Settings, Summary, Times, DeviceSpan, Overlap, MemoryUsage, DriverError)>();
+    fn empty<T: Default + PartialEq + Debug>() {}
+    empty::<(Stats, WorkerStats, PoolStats, Times, Overlap, CriticalPath, MemoryUsage)>();
     fn is_copied<T: Copy>() {}
     is_copied::<(DeviceSpan, Overlap, MemoryUsage)>();
     fn handle<T: Clone>() {}

@@ -1,7 +1,7 @@
 //! Bounds on what is in flight.
 
 use crate::common::*;
-use seriatim::{Completion, Engine, ErrorKind, Kind, RunContext, Variable, WhenFull};
+use seriatim::{Completion, Context, Engine, ErrorKind, Kind, RunContext, Variable, WhenFull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +138,30 @@ fn operations_push_beyond_the_bound_rather_than_wait_for_themselves() {
             engine.wait_for_all().unwrap();
             assert_eq!(ran.load(SeqCst), 50);
             eventually("there is room again", || engine.op("room").push(nothing).is_ok());
+        }
+    });
+}
+
+/// A refused push leaves nothing behind that others would have to wait for.
+#[test]
+fn a_push_that_is_refused_gives_its_room_back() {
+    with_every_builder(|builder| {
+        let engine = builder.bound(1).when_full(WhenFull::WouldBlock).build().unwrap();
+        let (x, dead) = (engine.new_variable(), engine.new_variable());
+        engine.delete_variable(|_| (), Context::cpu(0), dead).unwrap();
+        engine.wait_for_all().unwrap();
+        let step = engine.op("operator").writes([x]).operator(nothing).unwrap();
+        for _ in 0..3 {
+            let refused = [
+                engine.op("refused").writes([x, dead]).push(nothing),
+                engine.op("refused").writes([dead]).push_async(|_, completion: Completion| completion.complete()),
+                engine.op("refused").context(Context::gpu(0)).writes([x]).push(nothing),
+            ];
+            assert!(refused.iter().all(Result::is_err));
+            engine.op("room").push(nothing).expect("nothing is in flight");
+            engine.wait_for_all().unwrap();
+            engine.push(&step, Context::cpu(0), 0).expect("nothing is in flight");
+            engine.wait_for_all().unwrap();
         }
     });
 }

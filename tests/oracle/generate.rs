@@ -1,6 +1,6 @@
 //! Where the oracle's programs come from: large random ones of a seed, and small ones that shrink.
 
-use crate::common::Random;
+use crate::common::{mix, Random};
 use crate::program::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,6 +32,7 @@ pub fn random(seed: u64) -> Program {
         when_full: r.pick(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock]),
         inline_below: r.pick(&[0, 0, 300, 1_000_000]),
         variables: r.pick(&[1, 2, 3, 5, 8, 16, 40, 100]),
+        commutative: 0,
         watched: r.chance(5),
         // Not of the program's own random numbers, so that a seed is the program that it was. Miri
         // objects to how the reclaimer ends its members there, in the reclaimer's own code.
@@ -97,6 +98,15 @@ pub fn random(seed: u64) -> Program {
             }
         });
     }
+    // As above. Some variables are commutative, and some operations commute there.
+    if seed % 5 == 3 {
+        program.shape.commutative = [1, variables.div_ceil(2), variables][(seed / 5 % 3) as usize];
+        let mut number = seed;
+        program.templates(&mut |template| {
+            number += 1;
+            template.commutes = mix(number) % 4 > 0;
+        });
+    }
     program.tamed()
 }
 
@@ -137,6 +147,7 @@ fn template(r: &mut Random, variables: usize, rates: &Rates) -> Template {
     Template {
         reads: (0..reads).map(|_| r.below(variables)).collect(),
         writes: (0..writes).map(|_| r.below(variables)).collect(),
+        commutes: false,
         property: if r.chance(rates.plain) { Property::Normal } else { r.pick(&PROPERTIES) },
         body: r.pick(&fitting),
         work: if rates.work > 0 && r.chance(50) { r.below(rates.work) as u32 } else { 0 },
@@ -155,8 +166,9 @@ pub fn small() -> impl Strategy<Value = Program> {
         select(&[0usize, 0, 1, 4][..]),
         select(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock][..]),
         select(&[0, 300, 1_000_000][..]),
+        select(&[0, 0, 2, 5][..]),
     );
-    let shape = shape.prop_map(|(kind, workers, waiters_help, bound, when_full, inline_below)| Shape {
+    let shape = shape.prop_map(|(kind, workers, waiters_help, bound, when_full, inline_below, commutative)| Shape {
         kind,
         workers,
         idle: IdlePolicy::default(),
@@ -165,6 +177,7 @@ pub fn small() -> impl Strategy<Value = Program> {
         when_full,
         inline_below,
         variables: VARIABLES,
+        commutative,
         watched: false,
     });
     let step = prop_oneof![
@@ -202,9 +215,11 @@ fn small_recording(variables: usize) -> impl Strategy<Value = Recording> {
 fn small_template(variables: usize) -> impl Strategy<Value = Template> {
     let body = prop_oneof![12 => select(&GOOD[..]), 1 => select(&BAD[..])];
     let lists = (vec(0..variables, 0..4), vec(0..variables, 0..3));
-    (lists, select(&PROPERTIES[..]), body, 0..100u32).prop_map(|((reads, writes), property, body, work)| Template {
+    let rest = (select(&PROPERTIES[..]), body, 0..100u32, any::<bool>());
+    (lists, rest).prop_map(|((reads, writes), (property, body, work, commutes))| Template {
         reads,
         writes,
+        commutes,
         property,
         body,
         work,

@@ -3,7 +3,7 @@
 
 use crate::common::eventually;
 use crate::plan::{Node, Plan};
-use crate::run::{is_planted, note_outcome, run_async, run_sync};
+use crate::run::{changes, is_planted, note_outcome, run_async, run_sync};
 use crate::world::{Captured, World};
 use seriatim::{Capture, Context, Error, ErrorKind, Graph, Operator, Pipeline, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -91,7 +91,9 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
             let tokens = |variables: &[usize]| variables.iter().map(|v| world.tokens[*v]).collect::<Vec<_>>();
             let part = Part { world: Arc::clone(world), graph: index, member: number };
             let builder = c.op("captured").priority(member.priority).property(member.template.property);
-            let builder = builder.context(Context::cpu(member.context)).writes(tokens(&member.template.writes));
+            let (commuting, written) = changes(world, &member.template);
+            let builder =
+                builder.context(Context::cpu(member.context)).writes(tokens(&written)).commutes(tokens(&commuting));
             let builder =
                 builder.reads(tokens(wrong_reads(&world.plan, member, members).unwrap_or(&member.template.reads)));
             if member.template.body.is_async() {

@@ -87,6 +87,8 @@ pub fn check_program_order(world: &World) -> Result<(), String> {
 #[derive(Clone, Copy, Default)]
 struct Floor {
     turn: u64,
+    /// The same for what does not commute, if operations that do came last.
+    after_commuting: u64,
     deleted: bool,
 }
 
@@ -118,14 +120,20 @@ fn follow(world: &World, id: usize, floors: &mut [Floor], deleted_by_nobody: &[b
         return Ok(());
     }
     for (variable, mode, note) in world.notes(id) {
-        if note.turn < floors[variable].turn {
-            let floor = floors[variable].turn;
+        let commutes = mode == Mode::Write && world.plan.commutes(id, variable);
+        let Floor { turn, after_commuting, .. } = floors[variable];
+        let floor = if commutes { turn } else { turn.max(after_commuting) };
+        if note.turn < floor {
             return fail(format!(
                 "#{id} saw turn {} of variable {variable}, and something before it turn {floor} or later",
                 note.turn
             ));
         }
-        floors[variable].turn = note.turn + u64::from(mode == Mode::Write);
+        if commutes {
+            floors[variable].after_commuting = after_commuting.max(note.turn + 1);
+        } else {
+            floors[variable].turn = note.turn + u64::from(mode == Mode::Write);
+        }
         floors[variable].deleted = mode == Mode::Delete;
     }
     if outcome & CALLED != 0 && !node.children.is_empty() {

@@ -227,6 +227,13 @@ impl Plan {
         first..first + others
     }
 
+    /// Whether a node commutes on a variable that it changes: then its place among others that do
+    /// is any. In a graph or a pipeline they keep their order.
+    pub fn commutes(&self, id: usize, variable: usize) -> bool {
+        let node = &self.nodes[id];
+        node.template.commutes && !node.is_captured && variable < self.program.shape.commutative
+    }
+
     pub fn notes(&self) -> usize {
         self.nodes.last().map_or(0, |last| last.first + last.claims.len())
     }
@@ -276,6 +283,7 @@ impl Node {
         let template = Template {
             reads: Vec::new(),
             writes: Vec::new(),
+            commutes: false,
             property: Property::DeleteVar,
             body: Body::Return,
             work: 0,

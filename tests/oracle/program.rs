@@ -25,6 +25,8 @@ pub struct Shape {
     /// In nanoseconds.
     pub inline_below: u64,
     pub variables: usize,
+    /// How many of them are commutative, the first ones.
+    pub commutative: usize,
     /// Whether one more thread draws the graph all the time.
     pub watched: bool,
 }
@@ -52,6 +54,8 @@ pub enum Step {
 pub struct Template {
     pub reads: Vec<usize>,
     pub writes: Vec<usize>,
+    /// Whether it commutes on those of its `writes` that are commutative.
+    pub commutes: bool,
     pub property: Property,
     pub body: Body,
     /// Rounds of spinning, so that operations overlap.
@@ -182,10 +186,12 @@ pub const PROPERTIES: [Property; 10] = [
 ];
 
 impl Program {
-    /// Whether the order of everything is known beforehand: one thread pushes, and no operation
-    /// does.
+    /// Whether the order of everything is known beforehand: one thread pushes, no operation does,
+    /// and none commutes.
     pub fn is_serial(&self) -> bool {
-        self.pushers.len() == 1 && !self.operations().any(|operation| !operation.nested.is_empty())
+        self.shape.commutative == 0
+            && self.pushers.len() == 1
+            && !self.operations().any(|operation| !operation.nested.is_empty())
     }
 
     /// Whether anything fails, so that operations may be skipped.
@@ -273,8 +279,14 @@ impl Program {
 /// change: so the place of each replay among all that is pushed can be told, though some of the
 /// others are skipped and leave no note.
 fn first_member(operators: &[Template], members: &[Member]) -> Operation {
-    let mut template =
-        Template { reads: Vec::new(), writes: Vec::new(), property: Property::NoSkip, body: Body::Return, work: 0 };
+    let mut template = Template {
+        reads: vec![],
+        writes: vec![],
+        commutes: false,
+        property: Property::NoSkip,
+        body: Body::Return,
+        work: 0,
+    };
     for member in members {
         let other = match member {
             Member::Push(operation) => &operation.template,

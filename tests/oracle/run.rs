@@ -3,7 +3,7 @@
 use crate::common::{mix, Random};
 use crate::graphs::{self, Held};
 use crate::plan::{Action, Mode, Node, Plan, Use};
-use crate::program::{Body, Program};
+use crate::program::{Body, Program, Template};
 use crate::world::*;
 use seriatim::{Completion, Context, Engine, Error, ErrorKind, Name, Operator, Property, RunContext};
 use std::panic::resume_unwind;
@@ -215,12 +215,23 @@ fn wrong_claims(node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
     Some((reads, template.writes.iter().copied().filter(|variable| *variable != wrong).collect()))
 }
 
+/// The variables on which an operation commutes, and those that it writes.
+pub fn changes(world: &World, template: &Template) -> (Vec<usize>, Vec<usize>) {
+    let commutative = world.plan.program.shape.commutative;
+    template.writes.iter().partition(|variable| template.commutes && **variable < commutative)
+}
+
 fn push_once(world: &Arc<World>, node: &Node, mut ticket: Ticket) -> Result<(), Error> {
     let tokens = |variables: &[usize]| variables.iter().map(|variable| world.tokens[*variable]).collect::<Vec<_>>();
     let builder = world.engine.op(name(ticket.id)).priority(node.priority).property(node.template.property);
     // With repeats, and with what is both read and written.
     let builder = match wrong_claims(node) {
-        None => builder.reads(tokens(&node.template.reads)).writes(tokens(&node.template.writes)),
+        None => {
+            let (commuting, written) = changes(world, &node.template);
+            let builder = builder.reads(tokens(&node.template.reads)).writes(tokens(&written));
+            // Read as well where it commutes: then it commutes.
+            builder.commutes(tokens(&commuting))
+        }
         Some((reads, writes)) => builder.reads(tokens(&reads)).writes(tokens(&writes)),
     };
     let builder = builder.context(Context::cpu(node.context));
@@ -243,7 +254,8 @@ fn make_operator(world: &Arc<World>, index: usize) -> Operator {
     let template = &world.plan.program.operators[index];
     let tokens = |variables: &[usize]| variables.iter().map(|variable| world.tokens[*variable]).collect::<Vec<_>>();
     let builder = world.engine.op("an operator").property(template.property);
-    let builder = builder.reads(tokens(&template.reads)).writes(tokens(&template.writes));
+    let (commuting, written) = changes(world, template);
+    let builder = builder.reads(tokens(&template.reads)).writes(tokens(&written)).commutes(tokens(&commuting));
     let own = Arc::clone(world);
     let use_of = move |run: &RunContext<'_>| match own.plan.uses[index][run.context().id() as usize - 1] {
         Use::Push(id) => id,
@@ -267,7 +279,12 @@ pub fn execute(engine: &Engine, program: Program) -> Outcome {
 pub fn execute_plan(engine: &Engine, plan: Plan) -> Outcome {
     let variables = plan.program.shape.variables;
     let world = Arc::new(World {
-        tokens: (0..variables).map(|_| engine.new_variable()).collect(),
+        tokens: (0..variables)
+            .map(|number| match number < plan.program.shape.commutative {
+                true => engine.new_commutative_variable(),
+                false => engine.new_variable(),
+            })
+            .collect(),
         cells: (0..variables).map(|_| Cell::default()).collect(),
         outcomes: plan.nodes.iter().map(|_| AtomicU8::new(0)).collect(),
         places: (0..plan.notes()).map(|_| Place::default()).collect(),

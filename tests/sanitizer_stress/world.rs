@@ -214,8 +214,10 @@ impl World {
     fn disturb(&self, random: &mut Random) {
         let engine = &self.engine;
         while self.pushing.load(Relaxed) > 0 {
-            match random.below(6) {
+            match random.below(7) {
                 0 => assert!(engine.dump_dot().starts_with("digraph")),
+                // Waits end meanwhile, and their blocks go back to the pool.
+                6 => (0..30).for_each(|_| assert!(engine.stats().running < 1000)),
                 1 => drop(engine.wait_for_all_timeout(Duration::from_micros(300))),
                 2 => drop(engine.wait_for_var_timeout(random.pick(&self.slots).variable, Duration::from_micros(300))),
                 3 => {

@@ -214,3 +214,241 @@ fn a_guard_takes_the_failure_once() {
         engine.wait_for_all().unwrap();
     });
 }
+
+/// What has run out of time holds nothing, and keeps nobody back.
+#[test]
+fn a_guard_that_comes_too_late_is_given_up() {
+    let _watchdog = Watchdog::new(60, "a guard that is given up");
+    on_every_engine(|engine| {
+        let x = engine.value(1);
+        let elsewhere = |wait: &(dyn Fn() -> Result<(), seriatim::Error> + Sync)| {
+            std::thread::scope(|scope| scope.spawn(wait).join().unwrap())
+        };
+        let late = |outcome: Result<(), seriatim::Error>| {
+            assert_says(&outcome.unwrap_err(), ErrorKind::TimedOut, &["no guard", "guard"]);
+        };
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(20));
+        let mut writer = x.write_timeout(long).unwrap();
+        late(elsewhere(&|| x.read_timeout(short).map(drop)));
+        late(elsewhere(&|| x.write_timeout(Duration::ZERO).map(drop)));
+        late(elsewhere(&|| x.write_timeout(short).map(drop)));
+        engine.op("double").run(Write(&x), |x| *x *= 2).unwrap();
+        late(elsewhere(&|| x.read_timeout(short).map(drop)));
+        *writer += 1;
+        drop(writer);
+        assert_eq!(*x.read_timeout(long).unwrap(), 4);
+        assert_eq!(engine.version(x.variable()).unwrap(), 2, "what was given up is no change");
+        engine.wait_for_all_timeout(long).unwrap();
+        // A reader beside a reader is not late.
+        let reader = x.read().unwrap();
+        elsewhere(&|| x.read_timeout(long).map(drop)).unwrap();
+        late(elsewhere(&|| x.write_timeout(short).map(drop)));
+        drop(reader);
+        assert_eq!(x.into_inner().unwrap(), 4);
+    });
+}
+
+/// The failure is for the next wait.
+#[test]
+fn a_guard_that_comes_too_late_takes_no_failure() {
+    on_every_engine(|engine| {
+        let x = engine.value(1);
+        let writer = x.write().unwrap();
+        engine.op("fails").run(Write(&x), |_| Err::<(), _>("no paper")).unwrap();
+        let late = std::thread::scope(|scope| {
+            scope.spawn(|| x.read_timeout(Duration::from_millis(1)).map(drop)).join().unwrap()
+        });
+        assert_says(&late.unwrap_err(), ErrorKind::TimedOut, &[]);
+        drop(writer);
+        assert_failed(x.write_timeout(Duration::from_secs(60)).map(drop), "no paper");
+        assert_eq!(*x.read().unwrap(), 1);
+    });
+}
+
+/// Two threads at the moment when the time is over: each guard is given or given up, and none lost.
+#[test]
+fn guards_that_come_as_the_time_ends_are_neither_lost_nor_doubled() {
+    let _watchdog = Watchdog::new(300, "guards with limits");
+    let rounds = if cfg!(miri) { 4 } else { by_length(400, 10_000) };
+    on_every_engine(|engine| {
+        let values = [engine.value(0_u64), engine.value(0)];
+        let added: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|thread| {
+                    let values = &values;
+                    scope.spawn(move || {
+                        let (mut random, mut added) = (Random(thread), 0);
+                        for _ in 0..rounds {
+                            let first = random.below(2);
+                            let limit = Duration::from_micros(random.below(60) as u64);
+                            let Ok(mut one) = values[first].write_timeout(limit) else { continue };
+                            let other = values[1 - first].write_timeout(limit);
+                            *one += 1;
+                            added += 1;
+                            other.into_iter().for_each(|mut other| {
+                                *other += 1;
+                                added += 1;
+                            });
+                        }
+                        added
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        engine.wait_for_all().unwrap();
+        assert_eq!(*values[0].read().unwrap() + *values[1].read().unwrap(), added);
+        let versions: u64 = values.iter().map(|value| engine.version(value.variable()).unwrap()).sum();
+        assert_eq!(versions, added, "each guard was one change");
+    });
+}
+
+/// Two threads, and three in a ring: the last one is refused, and all come on when it lets go.
+#[test]
+fn threads_that_want_each_other_s_values_are_refused() {
+    let _watchdog = Watchdog::new(60, "guards held crosswise");
+    on_every_engine(|engine| {
+        for threads in [2, 3] {
+            let values: Vec<_> = (0..threads).map(|_| engine.value(0)).collect();
+            let (all, refused) = (Barrier::new(threads), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for thread in 0..threads {
+                    let (values, all, refused) = (&values, &all, &refused);
+                    scope.spawn(move || {
+                        let mut mine = values[thread].write().unwrap();
+                        all.wait();
+                        match values[(thread + 1) % threads].write() {
+                            Ok(mut other) => *other += 1,
+                            Err(error) => {
+                                assert_says(&error, ErrorKind::BorrowConflict, &["guard", "drop", "limited time"]);
+                                refused.fetch_add(1, SeqCst);
+                            }
+                        }
+                        *mine += 1;
+                    });
+                }
+            });
+            let refused = refused.into_inner();
+            assert_eq!(refused, 1, "one thread lets go, and the others go on");
+            let sum: usize = values.iter().map(|value| *value.read().unwrap()).sum();
+            assert_eq!(sum, 2 * threads - refused);
+        }
+        engine.wait_for_all().unwrap();
+    });
+}
+
+/// Who has slept for guards, and has let go of them, is in nobody's way.
+#[test]
+fn a_thread_that_has_slept_for_guards_blocks_nobody() {
+    let pause = || std::thread::sleep(Duration::from_millis(if cfg!(miri) { 0 } else { 10 }));
+    let engine = Engine::builder().cpu_workers(1).build().unwrap();
+    let [a, b, c] = [(); 3].map(|()| engine.value(0));
+    let all = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let (first, second) = (b.write().unwrap(), c.write().unwrap());
+        let sleeper = scope.spawn(|| {
+            let guard = a.write().unwrap();
+            all.wait();
+            drop((b.write().unwrap(), c.write().unwrap(), guard));
+        });
+        all.wait();
+        pause();
+        drop(first);
+        pause();
+        drop(second);
+        sleeper.join().unwrap();
+        let _first = b.write().unwrap();
+        scope.spawn(|| {
+            let guard = a.write().unwrap();
+            all.wait();
+            pause();
+            drop(guard);
+        });
+        all.wait();
+        drop(a.write().unwrap());
+    });
+}
+
+/// Readers do not want each other's values, whatever they hold.
+#[test]
+fn readers_that_hold_crosswise_are_not_refused() {
+    on_every_engine(|engine| {
+        let (x, y, all) = (engine.value(1), engine.value(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            for (first, second) in [(&x, &y), (&y, &x)] {
+                let all = &all;
+                scope.spawn(move || {
+                    let first = first.read().unwrap();
+                    all.wait();
+                    assert_eq!(*first + *second.read().unwrap(), 3);
+                });
+            }
+        });
+    });
+}
+
+/// In any order no thread hangs, and in one order none is refused.
+#[test]
+fn guards_in_any_order_come_or_are_refused() {
+    let _watchdog = Watchdog::new(300, "guards in any order");
+    let rounds = if cfg!(miri) { 4 } else { by_length(300, 10_000) };
+    on_every_engine(|engine| {
+        for in_order in [false, true] {
+            let values: Vec<_> = (0..4).map(|_| engine.value(0_u64)).collect();
+            let added: u64 = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..3)
+                    .map(|thread| {
+                        let (values, engine) = (&values, &engine);
+                        scope.spawn(move || {
+                            let (mut random, mut added) = (Random(thread), 0);
+                            for _ in 0..rounds {
+                                let mut wanted: Vec<_> = (0..2 + random.below(2)).map(|_| random.below(4)).collect();
+                                if in_order {
+                                    wanted.sort_unstable();
+                                    wanted.dedup();
+                                }
+                                let mut held = Vec::new();
+                                for at in wanted {
+                                    let comes = if random.chance(30) {
+                                        values[at].read().map(drop)
+                                    } else {
+                                        values[at].write().map(|guard| held.push(guard))
+                                    };
+                                    assert!(comes.is_ok() || !in_order, "{comes:?}");
+                                    if comes.is_err() {
+                                        break;
+                                    }
+                                }
+                                added += held.len() as u64;
+                                held.iter_mut().for_each(|value| **value += 1);
+                                drop(held);
+                                if random.chance(10) {
+                                    let at = random.below(4);
+                                    engine.op("step").run(Write(&values[at]), |x| *x += 1).unwrap();
+                                    added += 1;
+                                }
+                            }
+                            added
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(values.iter().map(|value| *value.read().unwrap()).sum::<u64>(), added);
+        }
+    });
+}
+
+/// A thread's own list of guards is looked up, and not walked through.
+#[test]
+fn many_guards_at_once_are_dropped_in_any_order() {
+    let engine = Engine::new().unwrap();
+    let values: Vec<_> = (0..2_000).map(|number| engine.value(number)).collect();
+    let mut guards: Vec<_> = values.iter().map(|value| Some(value.read().unwrap())).collect();
+    assert!(values.iter().all(|value| value.read().is_err()));
+    for at in (0..guards.len()).step_by(2).chain((1..guards.len()).step_by(2).rev().collect::<Vec<_>>()) {
+        assert_eq!(*guards[at].take().unwrap(), at);
+        assert_eq!(*values[at].read().unwrap(), at);
+    }
+    engine.wait_for_all().unwrap();
+}

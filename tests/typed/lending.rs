@@ -236,3 +236,48 @@ fn a_value_of_another_engine_is_refused() {
         assert_eq!(*y.read().unwrap(), 1);
     });
 }
+
+/// Values that do not lie side by side, and slices in loops.
+#[test]
+fn slices_of_handles_are_lent_like_slices_of_values() {
+    on_every_engine(|engine| {
+        let values: Vec<_> = (0..6).map(|number| engine.value(number)).collect();
+        let odd: Vec<_> = values.iter().skip(1).step_by(2).collect();
+        let even: Vec<_> = values.iter().step_by(2).collect();
+        engine
+            .op("add")
+            .run((&odd[..], Write(&even[..])), |(odd, even)| {
+                assert_eq!((odd.len(), even.len(), odd[1], even[2]), (3, 3, 3, 4));
+                for (even, odd) in even.into_iter().zip(odd) {
+                    *even += 10 * odd;
+                }
+            })
+            .unwrap();
+        let sum = engine.op("sum").compute_on(&values[..], |values| {
+            let mut sum = 0;
+            for value in &values {
+                sum += value;
+            }
+            (sum, values.iter().rev().copied().collect::<Vec<_>>())
+        });
+        assert_eq!(sum.unwrap().wait().unwrap(), (105, vec![5, 54, 3, 32, 1, 10]));
+        let twice = [&values[0], &values[0]];
+        engine.op("reads").run(&twice[..], |twice| assert_eq!(twice[0], twice[1])).unwrap();
+        let refused = engine.op("alias").run(Write(&twice[..]), |_| ());
+        assert_says(&refused.unwrap_err(), ErrorKind::BorrowConflict, &[]);
+        let (graph, ()) = engine
+            .capture(|c| {
+                c.op("step").run((&odd[..1], Write(&even[..1])), |(odd, mut even)| {
+                    for even in &mut even {
+                        *even += odd[0];
+                    }
+                })
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_var(&values[0]).unwrap();
+        assert_eq!((*values[0].read().unwrap(), engine.version(&values[0]).unwrap()), (11, 2));
+        assert_eq!(format!("{}", values[0].read().unwrap()), "11");
+        engine.wait_for_all().unwrap();
+    });
+}

@@ -153,6 +153,37 @@ fn a_value_survives_the_deletion_of_its_variable() {
     });
 }
 
+/// The value is the engine's then, which drops it when it stops.
+fn deleted_under_its_handle<T: Send + 'static>(engine: &Engine, value: T) {
+    let x = engine.value(value);
+    engine.delete_variable(|_| (), Context::cpu(0), Variable::from_raw(x.variable().into_raw())).unwrap();
+}
+
+/// Its destructor is not called under a lock of the engine.
+#[test]
+fn a_value_that_the_engine_has_kept_may_call_the_engine_when_it_is_dropped() {
+    struct Calls(Engine, Arc<AtomicUsize>);
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            self.0.stop().unwrap();
+            self.0.start().unwrap();
+            self.0.op("again").push(counting(&self.1)).unwrap();
+            self.0.wait_for_all().unwrap();
+            std::panic::resume_unwind(Box::new("while it is dropped"));
+        }
+    }
+    let _watchdog = Watchdog::new(60, "a destructor that stops the engine");
+    on_every_engine(|engine| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        (0..2).for_each(|_| deleted_under_its_handle(&engine, Calls(engine.clone(), Arc::clone(&ran))));
+        let (value, drops) = counted();
+        deleted_under_its_handle(&engine, value);
+        assert_eq!((ran.load(SeqCst), drops.load(SeqCst)), (0, 0));
+        engine.stop().unwrap();
+        assert_eq!((ran.load(SeqCst), drops.load(SeqCst)), (2, 1));
+    });
+}
+
 #[test]
 fn into_inner_waits_and_takes_the_value_of_the_last_handle() {
     on_every_engine(|engine| {
@@ -225,6 +256,26 @@ fn operations_make_and_drop_values() {
 fn values_go_through_a_fork() {
     run_child_well(&mut child("fork"));
     run_child_well(&mut child("fork beside a guard"));
+    run_child_well(&mut child("fork before a guard is dropped"));
+    run_child_well(&mut child("fork with a value that the engine keeps"));
+}
+
+/// The program has not stopped the engine, so the value stays: destructors would run under the
+/// locks that the fork has.
+pub fn fork_with_a_kept_value() {
+    for kind in [Kind::Naive, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let (value, drops) = counted();
+        deleted_under_its_handle(&engine, value);
+        engine.wait_for_all().unwrap();
+        let stays_until_a_stop = || {
+            assert_eq!(drops.load(SeqCst), 0);
+            engine.stop().unwrap();
+            assert_eq!(drops.load(SeqCst), 1);
+        };
+        fork_and(stays_until_a_stop);
+        stays_until_a_stop();
+    }
 }
 
 /// The child has the value as it was, and goes on with it.
@@ -262,4 +313,34 @@ pub fn fork_beside_a_guard() {
     drop(x);
     engine.wait_for_all().unwrap();
     assert_eq!((drops.load(SeqCst), *y.read().unwrap()), (1, 1));
+}
+
+/// The naive engine runs what is behind a guard on the thread that drops it, but not in the child.
+pub fn fork_before_a_guard_is_dropped() {
+    for kind in [Kind::Naive, Kind::PerDevice] {
+        let patience = std::time::Duration::from_millis(20);
+        let engine = Engine::builder().kind(kind).cpu_workers(1).fork_patience(patience).build().unwrap();
+        let ((value, drops), (other, others)) = (counted(), counted());
+        let (x, y, calls) = (engine.value(value), engine.value(other), Arc::new(AtomicUsize::new(0)));
+        let guard = x.write().unwrap();
+        let (captured, of_closure) = counted();
+        let count = Arc::clone(&calls);
+        let uses = move |(x, _): (&mut Counted, &mut Counted)| {
+            *x.1 += *captured.1;
+            count.fetch_add(1, SeqCst);
+        };
+        engine.op("behind").run((Write(&x), Write(&y)), uses).unwrap();
+        drop(y);
+        let seen = || [&calls, &drops, &others, &of_closure].map(|count| count.load(SeqCst));
+        // Each side drops its own copy of the guard.
+        let guard = std::cell::RefCell::new(Some(guard));
+        fork_and(|| {
+            drop(guard.take());
+            assert_eq!(seen(), [0; 4], "{kind}: something of the parent's has ended in the child");
+        });
+        drop(guard);
+        engine.wait_for_all().unwrap();
+        assert_eq!(seen(), [1, 0, 1, 1], "{kind}");
+        assert_eq!(*x.read().unwrap().1, 14);
+    }
 }

@@ -7,6 +7,7 @@
 
 use crate::api::engine::Engine;
 use crate::api::typed::value::Value;
+use crate::engine::request::Claim;
 use crate::engine::wait::hold::{hold, HeldAccess};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// A value that the calling thread reads, from [`Value::read`].
 ///
@@ -46,12 +48,20 @@ pub struct ReadGuard<'v, T: ?Sized>(Guard<'v, T>);
 pub struct WriteGuard<'v, T: ?Sized>(Guard<'v, T>, PhantomData<&'v mut T>);
 
 /// The fields are dropped in this order: the engine may end when the access has.
-struct Guard<'v, T: ?Sized> {
+pub(super) struct Guard<'v, T: ?Sized> {
     place: NonNull<T>,
     _held: HeldAccess,
     _engine: Engine,
     /// The handle keeps the value.
     of: PhantomData<&'v Value<T>>,
+}
+
+impl<'v, T: ?Sized> Guard<'v, T> {
+    /// The same access, by which the calling thread reads a part of the value, or what belongs to
+    /// it.
+    pub(super) fn read_at<U>(self, place: NonNull<U>) -> ReadGuard<'v, U> {
+        ReadGuard(Guard { place, _held: self._held, _engine: self._engine, of: PhantomData })
+    }
 }
 
 // SAFETY: threads that share a guard only read the value by it, which asks for `T: Sync`. The drop
@@ -67,8 +77,9 @@ impl<T: ?Sized> Value<T> {
     /// value, [`wait_for_all`](Engine::wait_for_all), a stop, a `fork`. A thread that waits for an
     /// operation which waits for the thread's own guard waits for ever. The cases that the engine
     /// can see are errors: a second guard of one value on one thread, a wait for the own guard, a
-    /// wait for everything, a stop. Two threads that each hold a guard and want the other's value
-    /// are not seen.
+    /// wait for everything, a stop; and threads that each hold a guard and want the value of the
+    /// next, of which the last one is refused. Where an operation stands between them they are not
+    /// seen: [`read_timeout`](Value::read_timeout) is for that.
     ///
     /// As in [`wait_for_var`](Engine::wait_for_var), the calling thread may run other operations
     /// meanwhile, so it should hold no lock that they take.
@@ -97,7 +108,40 @@ impl<T: ?Sized> Value<T> {
     where
         T: Sync,
     {
-        self.guard(Mode::Read).map(ReadGuard)
+        self.guard(Mode::Read, None).map(ReadGuard)
+    }
+
+    /// Like [`read`](Value::read), but gives up after `timeout`. Then nothing is held, and the
+    /// value goes to what was pushed behind as if there had been no call. An operation is left in
+    /// its place in push order, which ends when its turn comes.
+    ///
+    /// The calling thread runs no other operations meanwhile, as in
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout). A timeout of zero looks, and does not
+    /// wait.
+    ///
+    /// # Errors
+    /// [`TimedOut`](ErrorKind::TimedOut), which names the operations that are in the way; those of
+    /// [`read`](Value::read).
+    ///
+    /// ```
+    /// use seriatim::{Engine, ErrorKind};
+    /// use std::time::Duration;
+    /// let engine = Engine::new()?;
+    /// let x = engine.value(1);
+    /// let writer = x.write()?;
+    /// std::thread::scope(|threads| {
+    ///     let late = || x.read_timeout(Duration::from_millis(1)).map(|x| *x).unwrap_err();
+    ///     assert_eq!(threads.spawn(late).join().unwrap().kind(), ErrorKind::TimedOut);
+    /// });
+    /// drop(writer);
+    /// assert_eq!(*x.read_timeout(Duration::from_secs(60))?, 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read_timeout(&self, timeout: Duration) -> Result<ReadGuard<'_, T>, Error>
+    where
+        T: Sync,
+    {
+        self.guard(Mode::Read, Some(timeout)).map(ReadGuard)
     }
 
     /// Waits until the operations that use the value and were pushed before have ended, and changes
@@ -118,15 +162,44 @@ impl<T: ?Sized> Value<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn write(&self) -> Result<WriteGuard<'_, T>, Error> {
-        self.guard(Mode::Write).map(|guard| WriteGuard(guard, PhantomData))
+        self.guard(Mode::Write, None).map(|guard| WriteGuard(guard, PhantomData))
     }
 
-    fn guard(&self, mode: Mode) -> Result<Guard<'_, T>, Error> {
+    /// Like [`write`](Value::write), but gives up after `timeout`, as
+    /// [`read_timeout`](Value::read_timeout) does. The version steps only if a guard is returned.
+    ///
+    /// # Errors
+    /// Those of [`read_timeout`](Value::read_timeout).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.value(1);
+    /// *x.write_timeout(Duration::from_secs(60))? += 1;
+    /// assert_eq!(x.into_inner()?, 2);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write_timeout(&self, timeout: Duration) -> Result<WriteGuard<'_, T>, Error> {
+        self.guard(Mode::Write, Some(timeout)).map(|guard| WriteGuard(guard, PhantomData))
+    }
+
+    fn guard(&self, mode: Mode, timeout: Option<Duration>) -> Result<Guard<'_, T>, Error> {
+        self.guard_with(mode, &[Claim { variable: self.variable(), mode }], timeout)
+    }
+
+    /// A guard that has all of `claims`, among them that of the value, in this mode. For
+    /// `reduction.rs`.
+    pub(super) fn guard_with(
+        &self,
+        mode: Mode,
+        claims: &[Claim],
+        timeout: Option<Duration>,
+    ) -> Result<Guard<'_, T>, Error> {
         let Some(engine) = self.owner().engine() else {
             let text = format!("the engine of {:?} has ended: keep a handle of it", self.variable());
             return Err(Error::new(ErrorKind::Stopped, text));
         };
-        let held = hold(engine.core(), self.variable(), mode)?;
+        let held = hold(engine.core(), self.variable(), mode, claims, timeout)?;
         Ok(Guard { place: self.place(), _held: held, _engine: engine, of: PhantomData })
     }
 }
@@ -153,6 +226,18 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
         // SAFETY: the guard holds a change of the variable, so it has the value to itself; it
         // borrows a handle, so the value is there.
         unsafe { self.0.place.as_mut() }
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for ReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for WriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

@@ -2,8 +2,9 @@
 //! and the closure gets plain references.
 //!
 //! `value.rs` has the values, and says why all of it is sound; `tiles.rs` makes several of one
-//! array. `resources.rs` and `slices.rs` have what an operation may name, `run.rs` the ends of the
-//! builders that take it. `guard.rs` is for threads outside of operations.
+//! array. `resources.rs` and `slices.rs` (with `each_iter.rs`) have what an operation may name,
+//! `run.rs` the ends of the builders that take it, and `compute.rs` those that give a result.
+//! `guard.rs` is for threads outside of operations, `part.rs` for operations of a scope.
 //!
 //! Three spellings were written and compared:
 //!
@@ -13,13 +14,17 @@
 //! engine.op("axpy").with(&x).with_mut(&y).run(|x, y| …)       a call for each value
 //! ```
 //!
-//! The first one is kept. It is one method for every number and nesting of values, so there is one
-//! page of documentation and one message for each mistake, and generic code can be written over it
-//! (the others need a method for each number of values, since closures of any number of parameters
-//! cannot be named on stable Rust). It also infers the types of the closure's parameters, which a
+//! The first one is kept. It is one method for every number and nesting of values. So there is one
+//! page of documentation and one message for each mistake, and generic code can be written over it.
+//! The others need a method for each number of values: stable Rust has no name for closures of any
+//! number of parameters. The first one also infers the types of the closure's parameters, which a
 //! trait of our own over closures would not.
 
+pub mod compute;
+pub mod each_iter;
 pub mod guard;
+pub mod part;
+pub mod reduction;
 pub mod resources;
 pub mod run;
 pub mod slices;

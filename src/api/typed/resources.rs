@@ -9,7 +9,9 @@ use crate::api::typed::value::{Value, ValueOwner};
 use crate::engine::draft::Draft;
 use crate::operation::access::Mode;
 use std::array;
-use std::ptr::NonNull;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::ptr::{null, NonNull};
 use std::sync::Arc;
 
 /// What an operation is lent, as [`OperationBuilder::run`](crate::OperationBuilder::run) is told,
@@ -19,6 +21,7 @@ use std::sync::Arc;
 /// |---|---|
 /// | `&value`, a [`&Value<T>`](Value) | `&T` |
 /// | [`Write(&value)`](Write) | `&mut T` |
+/// | [`Commute(&value)`](Commute) | `&mut T` |
 /// | `&values[..]`, a slice of values | [`Each<T>`](crate::Each), of which each is a `&T` |
 /// | `Write(&values[..])` | [`EachMut<T>`](crate::EachMut), of which each is a `&mut T` |
 /// | an `Option` of one of these | an `Option` |
@@ -39,13 +42,16 @@ use std::sync::Arc;
 /// assert_eq!(*c.read()?, 30);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+///
+/// `Where` says what the operation is: [`Anywhere`] for most, [`InScope`] for one of a
+/// [`Scope`](crate::Scope), which may also be lent a [`ScopePart`](crate::ScopePart).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what an operation uses",
     label = "not a value, nor values",
     note = "name `&value` to read it and `Write(&value)` to change it, where `value` is a `Value`; \
             options, arrays, slices of values, and tuples of up to 12 go too"
 )]
-pub trait Resources: Lendable {
+pub trait Resources<Where = Anywhere>: Lendable {
     /// What the closure is given, for as long as it is called.
     type Item<'a>;
 
@@ -70,9 +76,53 @@ pub trait Resources: Lendable {
     unsafe fn lend<'a>(held: &'a Self::Held) -> Self::Item<'a>;
 }
 
+/// Says of [`Resources`] that any operation may be lent them.
+///
+/// ```
+/// use seriatim::{Anywhere, Engine, Error, Resources};
+/// fn look(engine: &Engine, uses: impl Resources<Anywhere>) -> Result<(), Error> {
+///     engine.op("look").run(uses, |_| ())
+/// }
+/// let engine = Engine::new()?;
+/// look(&engine, &engine.value(1))?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Anywhere {}
+
+/// Says of [`Resources`] that an operation of a [`Scope`](crate::Scope) of this lifetime may be
+/// lent them: also of one that is opened inside of the scope that has made them, and of none
+/// outside.
+///
+/// ```
+/// use seriatim::{Engine, Error, InScope, Resources, Scope};
+/// fn look<'s>(s: &'s Scope<'s, '_>, uses: impl Resources<InScope<'s>>) -> Result<(), Error> {
+///     s.op("look").run(uses, |_| ())
+/// }
+/// let (engine, mut x) = (Engine::new()?, 1);
+/// engine.scope(|s| look(s, &s.part(&mut x)))?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct InScope<'scope>(PhantomData<fn(&'scope ()) -> &'scope ()>, Infallible);
+
 /// The operation that resources are entered into.
 #[derive(Debug)]
-pub struct Entering<'a>(pub(super) &'a mut Draft);
+pub struct Entering<'a> {
+    pub(in crate::api) draft: &'a mut Draft,
+    /// The scope that pushes it; null if none does.
+    pub(in crate::api) scope: *const (),
+    /// How many claims are of variables that were made in that scope.
+    pub(in crate::api) own: usize,
+}
+
+impl<'a> Entering<'a> {
+    /// An operation of no scope.
+    #[inline(always)]
+    pub(super) fn new(draft: &'a mut Draft) -> Entering<'a> {
+        Entering { draft, scope: null(), own: 0 }
+    }
+}
 
 /// What keeps the values of an operation that runs more than once.
 #[derive(Debug, Default)]
@@ -100,6 +150,26 @@ pub trait Lendable {}
 #[derive(Clone, Copy, Debug)]
 pub struct Write<V>(pub V);
 
+/// Says that an operation commutes on a value: its closure is given a `&mut`, and it runs in any
+/// order with others that commute there, one at a time. See [`Resources`], and
+/// [`commutes`](crate::OperationBuilder::commutes) for what holds of the order.
+///
+/// The value is one of [`Engine::commutative`](crate::Engine::commutative); else the push is
+/// refused with [`CannotCommute`](crate::ErrorKind::CannotCommute).
+///
+/// ```
+/// use seriatim::{Commute, Engine};
+/// let engine = Engine::new()?;
+/// let sum = engine.commutative(0);
+/// for part in 1..=100 {
+///     engine.op("add").run(Commute(&sum), move |sum| *sum += part)?;
+/// }
+/// assert_eq!(*sum.read()?, 5050);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Commute<V>(pub V);
+
 /// The address of a value that an operation reads.
 #[derive(Debug)]
 pub struct ReadPlace<T: ?Sized>(NonNull<T>);
@@ -120,8 +190,13 @@ unsafe impl<T: ?Sized + Send> Sync for WritePlace<T> {}
 impl<T: ?Sized> ReadPlace<T> {
     #[inline(always)]
     pub(super) fn enter(value: &Value<T>, entry: &mut Entering<'_>) -> ReadPlace<T> {
-        entry.0.add(value.variable(), Mode::Read);
+        entry.draft.add(value.variable(), Mode::Read);
         ReadPlace(value.place())
+    }
+
+    /// The place of a value that has been entered by the caller.
+    pub(super) fn of(place: NonNull<T>) -> ReadPlace<T> {
+        ReadPlace(place)
     }
 
     /// # Safety
@@ -137,8 +212,13 @@ impl<T: ?Sized> ReadPlace<T> {
 impl<T: ?Sized> WritePlace<T> {
     #[inline(always)]
     pub(super) fn enter(value: &Value<T>, entry: &mut Entering<'_>) -> WritePlace<T> {
-        entry.0.add(value.variable(), Mode::Write);
+        entry.draft.add(value.variable(), Mode::Write);
         WritePlace(value.place())
+    }
+
+    /// The place of a value that has been entered by the caller.
+    pub(super) fn of(place: NonNull<T>) -> WritePlace<T> {
+        WritePlace(place)
     }
 
     /// # Safety
@@ -164,7 +244,7 @@ impl<T: ?Sized> WritePlace<T> {
 
 impl<T: ?Sized> Lendable for &Value<T> {}
 
-impl<T: ?Sized + Sync + 'static> Resources for &Value<T> {
+impl<T: ?Sized + Sync + 'static, W> Resources<W> for &Value<T> {
     type Item<'a> = &'a T;
     type Held = ReadPlace<T>;
 
@@ -186,7 +266,7 @@ impl<T: ?Sized + Sync + 'static> Resources for &Value<T> {
 
 impl<T: ?Sized> Lendable for Write<&Value<T>> {}
 
-impl<T: ?Sized + Send + 'static> Resources for Write<&Value<T>> {
+impl<T: ?Sized + Send + 'static, W> Resources<W> for Write<&Value<T>> {
     type Item<'a> = &'a mut T;
     type Held = WritePlace<T>;
 
@@ -208,9 +288,32 @@ impl<T: ?Sized + Send + 'static> Resources for Write<&Value<T>> {
     }
 }
 
+impl<T: ?Sized> Lendable for Commute<&Value<T>> {}
+
+impl<T: ?Sized + Send + 'static, W> Resources<W> for Commute<&Value<T>> {
+    type Item<'a> = &'a mut T;
+    type Held = WritePlace<T>;
+
+    fn enter(&self, entry: &mut Entering<'_>) -> WritePlace<T> {
+        entry.draft.commute(self.0.variable());
+        WritePlace(self.0.place())
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        kept.add(self.0);
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn lend(held: &WritePlace<T>) -> &mut T {
+        // SAFETY: by the contract. The operation holds the variable for its call, so no other that
+        // commutes runs meanwhile; a second claim of it was refused.
+        unsafe { held.lend_mut() }
+    }
+}
+
 impl<R: Lendable> Lendable for Option<R> {}
 
-impl<R: Resources> Resources for Option<R> {
+impl<R: Resources<W>, W> Resources<W> for Option<R> {
     type Item<'a> = Option<R::Item<'a>>;
     type Held = Option<R::Held>;
 
@@ -232,7 +335,7 @@ impl<R: Resources> Resources for Option<R> {
 
 impl<R: Lendable, const N: usize> Lendable for [R; N] {}
 
-impl<R: Resources, const N: usize> Resources for [R; N] {
+impl<R: Resources<W>, W, const N: usize> Resources<W> for [R; N] {
     type Item<'a> = [R::Item<'a>; N];
     type Held = [R::Held; N];
 
@@ -257,7 +360,7 @@ macro_rules! tuple {
         impl<$($name: Lendable),*> Lendable for ($($name,)*) {}
 
         #[allow(unused_variables, clippy::unused_unit)]
-        impl<$($name: Resources),*> Resources for ($($name,)*) {
+        impl<W, $($name: Resources<W>),*> Resources<W> for ($($name,)*) {
             type Item<'a> = ($($name::Item<'a>,)*);
             type Held = ($($name::Held,)*);
 

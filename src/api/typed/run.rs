@@ -60,7 +60,7 @@ impl OperationBuilder<'_> {
         R: IntoOutcome,
     {
         let typed = self.draft.count();
-        let held = resources.enter(&mut Entering(&mut self.draft));
+        let held = resources.enter(&mut Entering::new(&mut self.draft));
         let call = move |_: &RunContext<'_>| {
             // SAFETY: this is the operation, whose claims are those that were entered.
             closure(unsafe { V::lend(&held) })
@@ -93,7 +93,7 @@ impl OperationBuilder<'_> {
         R: IntoOutcome,
     {
         let typed = self.draft.count();
-        let held = resources.enter(&mut Entering(&mut self.draft));
+        let held = resources.enter(&mut Entering::new(&mut self.draft));
         let call = move |run: &RunContext<'_>| {
             // SAFETY: as in `run`.
             closure(run, unsafe { V::lend(&held) })
@@ -128,7 +128,7 @@ impl OperationBuilder<'_> {
         R: IntoOutcome,
     {
         let typed = self.draft.count();
-        let (held, mut kept) = (resources.enter(&mut Entering(&mut self.draft)), Keepers::default());
+        let (held, mut kept) = (resources.enter(&mut Entering::new(&mut self.draft)), Keepers::default());
         resources.keep(&mut kept);
         let call = move |_: &RunContext<'_>| {
             let _ = &kept;
@@ -204,7 +204,7 @@ impl CaptureBuilder<'_> {
         R: IntoOutcome,
     {
         let typed = self.draft.count();
-        let (held, mut kept) = (resources.enter(&mut Entering(&mut self.draft)), Keepers::default());
+        let (held, mut kept) = (resources.enter(&mut Entering::new(&mut self.draft)), Keepers::default());
         resources.keep(&mut kept);
         let call = move |run: &RunContext<'_>| {
             let _ = &kept;

@@ -4,12 +4,12 @@
 //! How many there are is known when the program runs, so the push allocates a list of their
 //! addresses, which the operation keeps. The views are on the thread that calls the closure.
 
+use crate::api::typed::each_iter::{EachIter, EachIterMut};
 use crate::api::typed::resources::{Entering, Keepers, Lendable, ReadPlace, Resources, Write, WritePlace};
 use crate::api::typed::value::Value;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
-use std::slice;
 
 /// Values that an operation reads, of which it was given a slice. See
 /// [`Resources`](crate::Resources).
@@ -24,7 +24,7 @@ use std::slice;
 /// engine.wait_for_all()?;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct Each<'a, T: ?Sized>(&'a [ReadPlace<T>]);
+pub struct Each<'a, T: ?Sized>(pub(super) &'a [ReadPlace<T>]);
 
 /// Values that an operation changes, of which it was given a slice. See
 /// [`Resources`](crate::Resources).
@@ -40,7 +40,7 @@ pub struct Each<'a, T: ?Sized>(&'a [ReadPlace<T>]);
 /// assert_eq!(*values[1].read()?, 24);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct EachMut<'a, T: ?Sized>(&'a [WritePlace<T>], PhantomData<&'a mut T>);
+pub struct EachMut<'a, T: ?Sized>(pub(super) &'a [WritePlace<T>], pub(super) PhantomData<&'a mut T>);
 
 impl<'a, T: ?Sized> Each<'a, T> {
     /// How many there are.
@@ -78,10 +78,8 @@ impl<'a, T: ?Sized> Each<'a, T> {
     /// # engine.wait_for_all()?;
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a T> + DoubleEndedIterator + use<'a, T> {
-        let places: slice::Iter<'a, ReadPlace<T>> = self.0.iter();
-        // SAFETY: as in `index`.
-        places.map(|place| unsafe { place.lend() })
+    pub fn iter(&self) -> EachIter<'a, T> {
+        EachIter::new(self.0)
     }
 }
 
@@ -177,10 +175,10 @@ impl<T: ?Sized> EachMut<'_, T> {
     /// assert_eq!(*values[0].read()?, 2);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> + DoubleEndedIterator {
+    pub fn iter_mut(&mut self) -> EachIterMut<'_, T> {
         // SAFETY: as in `index_mut`, and each place is of another value: the push was refused
-        // otherwise.
-        self.0.iter().map(|place| unsafe { place.lend_mut() })
+        // otherwise. The iterator borrows this.
+        unsafe { EachIterMut::new(self.0) }
     }
 }
 
@@ -209,6 +207,43 @@ impl<T: ?Sized> IndexMut<usize> for EachMut<'_, T> {
     }
 }
 
+impl<'a, T: ?Sized> IntoIterator for Each<'a, T> {
+    type Item = &'a T;
+    type IntoIter = EachIter<'a, T>;
+
+    fn into_iter(self) -> EachIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: ?Sized> IntoIterator for &Each<'a, T> {
+    type Item = &'a T;
+    type IntoIter = EachIter<'a, T>;
+
+    fn into_iter(self) -> EachIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: ?Sized> IntoIterator for EachMut<'a, T> {
+    type Item = &'a mut T;
+    type IntoIter = EachIterMut<'a, T>;
+
+    fn into_iter(self) -> EachIterMut<'a, T> {
+        // SAFETY: this was lent the values, and is gone.
+        unsafe { EachIterMut::new(self.0) }
+    }
+}
+
+impl<'a, T: ?Sized> IntoIterator for &'a mut EachMut<'_, T> {
+    type Item = &'a mut T;
+    type IntoIter = EachIterMut<'a, T>;
+
+    fn into_iter(self) -> EachIterMut<'a, T> {
+        self.iter_mut()
+    }
+}
+
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Each<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
@@ -223,7 +258,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for EachMut<'_, T> {
 
 impl<T: ?Sized> Lendable for &[Value<T>] {}
 
-impl<T: ?Sized + Sync + 'static> Resources for &[Value<T>] {
+impl<T: ?Sized + Sync + 'static, W> Resources<W> for &[Value<T>] {
     type Item<'a> = Each<'a, T>;
     type Held = Box<[ReadPlace<T>]>;
 
@@ -240,9 +275,47 @@ impl<T: ?Sized + Sync + 'static> Resources for &[Value<T>] {
     }
 }
 
+impl<T: ?Sized> Lendable for &[&Value<T>] {}
+
+impl<T: ?Sized + Sync + 'static, W> Resources<W> for &[&Value<T>] {
+    type Item<'a> = Each<'a, T>;
+    type Held = Box<[ReadPlace<T>]>;
+
+    fn enter(&self, entry: &mut Entering<'_>) -> Box<[ReadPlace<T>]> {
+        self.iter().map(|value| ReadPlace::enter(value, entry)).collect()
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        self.iter().for_each(|value| kept.add(value));
+    }
+
+    unsafe fn lend<'a>(held: &'a Box<[ReadPlace<T>]>) -> Each<'a, T> {
+        Each(held)
+    }
+}
+
+impl<T: ?Sized> Lendable for Write<&[&Value<T>]> {}
+
+impl<T: ?Sized + Send + 'static, W> Resources<W> for Write<&[&Value<T>]> {
+    type Item<'a> = EachMut<'a, T>;
+    type Held = Box<[WritePlace<T>]>;
+
+    fn enter(&self, entry: &mut Entering<'_>) -> Box<[WritePlace<T>]> {
+        self.0.iter().map(|value| WritePlace::enter(value, entry)).collect()
+    }
+
+    fn keep(&self, kept: &mut Keepers) {
+        self.0.iter().for_each(|value| kept.add(value));
+    }
+
+    unsafe fn lend<'a>(held: &'a Box<[WritePlace<T>]>) -> EachMut<'a, T> {
+        EachMut(held, PhantomData)
+    }
+}
+
 impl<T: ?Sized> Lendable for Write<&[Value<T>]> {}
 
-impl<T: ?Sized + Send + 'static> Resources for Write<&[Value<T>]> {
+impl<T: ?Sized + Send + 'static, W> Resources<W> for Write<&[Value<T>]> {
     type Item<'a> = EachMut<'a, T>;
     type Held = Box<[WritePlace<T>]>;
 

@@ -21,13 +21,16 @@
 //!    (`ValueOwner`). The last handle pushes the deletion of the variable, which comes after every
 //!    operation that was pushed before, and drops the value. An operation that is skipped, or whose
 //!    push was refused, drops an address and follows it not.
-//! 6. If the deletion is refused, the engine keeps the value until it has stopped and nothing is in
-//!    flight (`Gpus::hold` in `src/engine/gpu/devices.rs`). So it is if the program has deleted the
-//!    variable itself, or made it private to a graph: raw handles of it (`Value::variable`,
-//!    `Variable::from_raw`) order operations and reach no value. No operation can claim a variable
-//!    whose generation is over, also if its slot is another variable's by then.
-//! 7. In the child of a fork whose engine is abandoned nothing is run, lent or dropped any more: a
-//!    thread that is not there may have been in the middle of a change.
+//! 6. If the deletion is refused, the engine keeps the value until the program has stopped it and
+//!    nothing is in flight (`Gpus::hold` in `src/engine/gpu/devices.rs`). So it is if the program
+//!    has deleted the variable itself, or made it private to a graph: raw handles of it
+//!    (`Value::variable`, `Variable::from_raw`) order operations and reach no value. No operation
+//!    can claim a variable whose generation is over, also if its slot is another variable's by
+//!    then.
+//! 7. In the child of a fork whose engine is abandoned nothing is lent any more, and what drops a
+//!    handle or a guard leaves the value where it is: a thread that is not there may have been in
+//!    the middle of a change. If the program ends an operation there that it still owes, the
+//!    deletion of a value may come to its turn: only when all that used the value has ended.
 
 use crate::api::engine::{Engine, WeakEngine};
 use crate::engine::core::Core;
@@ -46,6 +49,7 @@ use crate::variable::handle::Variable;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{forget, ManuallyDrop};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
@@ -107,6 +111,10 @@ pub struct Value<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for Value<T> {}
 // SAFETY: as above; a shared handle does what an owned one does, as handles can be cloned.
 unsafe impl<T: ?Sized + Send> Sync for Value<T> {}
+
+// As for a mutex: a panic in an operation is told where the value is used next.
+impl<T: ?Sized> UnwindSafe for Value<T> {}
+impl<T: ?Sized> RefUnwindSafe for Value<T> {}
 
 /// What the handles of one value share. Dropped with the last of them.
 pub struct ValueOwner {
@@ -190,6 +198,31 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Makes a value on which operations may commute, by [`Commute(&value)`](crate::Commute), with
+    /// a new [commutative variable](Engine::new_commutative_variable).
+    ///
+    /// Worst case: that of [`value`](Engine::value).
+    ///
+    /// ```
+    /// use seriatim::{Commute, Engine};
+    /// let engine = Engine::new()?;
+    /// let (words, seen) = (engine.value(vec!["a", "b"]), engine.commutative(Vec::new()));
+    /// for at in 0..2 {
+    ///     engine.op("collect").run((&words, Commute(&seen)), move |(words, seen)| seen.push(words[at]))?;
+    /// }
+    /// seen.write()?.sort();
+    /// assert_eq!(*seen.read()?, ["a", "b"]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn commutative<T: Send + 'static>(&self, value: T) -> Value<T> {
+        let storage = Arc::new(Storage::new(Box::new(value)));
+        let place = storage.place();
+        // SAFETY: nothing else has the place.
+        unsafe { Value::of(self, self.new_commutative_variable(), place, storage) }
+    }
+}
+
 impl<T: ?Sized> Value<T> {
     /// A value at `place`, with a new variable.
     ///
@@ -200,7 +233,20 @@ impl<T: ?Sized> Value<T> {
         place: NonNull<T>,
         storage: Arc<Storage<S>>,
     ) -> Value<T> {
-        let variable = engine.new_variable();
+        // SAFETY: by the contract.
+        unsafe { Value::of(engine, engine.new_variable(), place, storage) }
+    }
+
+    /// A value at `place`, with this variable.
+    ///
+    /// # Safety
+    /// As [`Value::new`]; the variable is new.
+    unsafe fn of<S: ?Sized + Send + 'static>(
+        engine: &Engine,
+        variable: Variable,
+        place: NonNull<T>,
+        storage: Arc<Storage<S>>,
+    ) -> Value<T> {
         let (core, engine) = (Arc::clone(engine.core()), engine.downgrade());
         Value { variable, place, owner: Arc::new(ValueOwner { core, engine, variable, storage }), of: PhantomData }
     }

@@ -13,7 +13,8 @@ use cudarc::driver::sys::{
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// Declares the table: for each field its symbol, then the older one that does as well, if there
-/// is one, and the arguments. Every function returns a code.
+/// is one, and the arguments. Every function returns a code. The older forms of functions for
+/// memory do not do: their addresses and sizes have 32 bits.
 macro_rules! table {
     ($($field:ident: $symbol:literal $(or $older:literal)? ($($argument:ty),*);)*) => {
         pub struct Symbols {
@@ -67,13 +68,13 @@ table! {
     event_query: "cuEventQuery" (CUevent);
     event_destroy: "cuEventDestroy_v2" or "cuEventDestroy" (CUevent);
     capture_mode: "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
-    allocate: "cuMemAlloc_v2" or "cuMemAlloc" (*mut CUdeviceptr, usize);
-    free: "cuMemFree_v2" or "cuMemFree" (CUdeviceptr);
+    allocate: "cuMemAlloc_v2" (*mut CUdeviceptr, usize);
+    free: "cuMemFree_v2" (CUdeviceptr);
     allocate_pinned: "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
     free_pinned: "cuMemFreeHost" (*mut c_void);
-    copy_in: "cuMemcpyHtoDAsync_v2" or "cuMemcpyHtoDAsync" (CUdeviceptr, *const c_void, usize, CUstream);
-    copy_out: "cuMemcpyDtoHAsync_v2" or "cuMemcpyDtoHAsync" (*mut c_void, CUdeviceptr, usize, CUstream);
-    copy_over: "cuMemcpyDtoDAsync_v2" or "cuMemcpyDtoDAsync" (CUdeviceptr, CUdeviceptr, usize, CUstream);
+    copy_in: "cuMemcpyHtoDAsync_v2" (CUdeviceptr, *const c_void, usize, CUstream);
+    copy_out: "cuMemcpyDtoHAsync_v2" (*mut c_void, CUdeviceptr, usize, CUstream);
+    copy_over: "cuMemcpyDtoDAsync_v2" (CUdeviceptr, CUdeviceptr, usize, CUstream);
     fill: "cuMemsetD8Async" (CUdeviceptr, u8, usize, CUstream);
 }
 

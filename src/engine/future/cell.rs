@@ -211,13 +211,13 @@ impl<T: Send> Awaited<T> {
 
     /// Forgets whom to wake; says whether that was in time.
     pub fn forget_waker(&self) -> bool {
-        self.cell().waker.take().is_some()
+        self.cell().waker.forget()
     }
 }
 
 impl<T: Send> Drop for Awaited<T> {
     fn drop(&mut self) {
-        drop_quietly(self.cell().waker.take());
+        self.cell().waker.forget();
         // SAFETY: this is the end of this side.
         unsafe { leave(self.0, AWAITED_GONE, PROMISE_GONE) }
     }

@@ -9,6 +9,7 @@ use crate::engine::future::cell::{Outcome, Promise};
 use crate::error::{Failure, Fault, Source};
 use crate::operation::closure::{drop_quietly, take, type_key, Cost, Run, Vtable};
 use crate::operation::context::RunContext;
+use crate::util::spans;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -36,7 +37,10 @@ impl<F: 'static, T: Send + 'static> Computed<F, T> {
         // SAFETY: the vtable belongs to the type that was stored.
         let Computed { closure, promise } = unsafe { take::<Self>(storage) };
         // The error's conversion and its `Display` are user code as well.
-        let call = || closure(run).map_err(|error| Fault::failed(error.into()));
+        let call = || {
+            let _span = spans::call(run.name);
+            closure(run).map_err(|error| Fault::failed(error.into()))
+        };
         let fault = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Ok(value)) => {
                 promise.keep(Outcome::Value(value));

@@ -36,6 +36,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 
+/// As many wakers may refer to a task. A program that forgets wakers could wrap the count, which
+/// has 32 bits on some machines, and the task would be freed under the wakers that it still has. So
+/// the process ends at half of what the count holds, as it does for an `Arc`: the other half is
+/// room for threads that count before one of them has seen that.
+const MOST_WAKERS: usize = isize::MAX as usize;
+
 /// What an operation asks for, as far as its future's polls need it.
 #[derive(Clone, Copy)]
 pub struct PollKind {
@@ -156,6 +162,11 @@ where
         unsafe {
             let task = storage.cast::<Task<F>>();
             let core = Arc::clone(&(*task).core);
+            if core.is_cut_off() {
+                // The future is the parent's, also if its waker is called here. The reference for
+                // the queue keeps the task, as the engine keeps all that was in flight.
+                return;
+            }
             let local = core.local();
             // The operation may be over before this thread has left the task (`run_part` in
             // `replay/part.rs` has the same).
@@ -261,7 +272,10 @@ where
     unsafe fn clone_waker(task: *const ()) -> RawWaker {
         // Relaxed: the caller has a reference.
         // SAFETY: the waker that is copied has a reference.
-        unsafe { (*task.cast::<Task<F>>()).count.fetch_add(1, Relaxed) };
+        let before = unsafe { (*task.cast::<Task<F>>()).count.fetch_add(1, Relaxed) };
+        if before > MOST_WAKERS {
+            std::process::abort();
+        }
         RawWaker::new(task, Self::WAKER)
     }
 
@@ -320,5 +334,47 @@ struct DropInPlace<'a, F>(&'a mut Option<F>);
 impl<F> Drop for DropInPlace<'_, F> {
     fn drop(&mut self) {
         *self.0 = None;
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use std::process::Command;
+
+    /// Set for the child process, whose end is looked at.
+    const CHILD: &str = "SERIATIM_TEST_FORGOTTEN_WAKERS";
+
+    #[test]
+    fn a_program_that_forgets_wakers_ends_before_their_count_wraps() {
+        const OWN: &str = "engine::future::task::tests::a_program_that_forgets_wakers_ends_before_their_count_wraps";
+        if std::env::var_os(CHILD).is_some() {
+            forget_wakers();
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", OWN, "--nocapture"]).env(CHILD, "").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("the most") && !said.contains("too many"), "{said}");
+        assert!(!output.status.success());
+    }
+
+    /// Copies a waker when there are as many as there may be, and once more.
+    fn forget_wakers() {
+        let engine = Engine::builder().cpu_workers(1).build().unwrap();
+        let kind = PollKind { property: Property::Normal, priority: 0 };
+        let prepared = Prepared::new(engine.core(), kind, std::future::pending::<()>());
+        let task = prepared.0.as_ptr();
+        // SAFETY: the task is this thread's, with one reference, which the waker stands for.
+        unsafe {
+            let waker =
+                Waker::from_raw(RawWaker::new(task.cast_const().cast(), Task::<std::future::Pending<()>>::WAKER));
+            (*task).count.store(MOST_WAKERS, Relaxed);
+            std::mem::forget(waker.clone());
+            println!("the most");
+            std::mem::forget(waker.clone());
+            println!("too many");
+            std::process::exit(0);
+        }
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::engine::core::Core;
 use crate::engine::future::cell::{promise, Awaited};
-use crate::engine::push::admission::cut_off;
+use crate::engine::push::admission::{cut_off, may_wait_again};
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::engine::wait::for_var::is_quiet;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
@@ -35,7 +35,7 @@ pub fn when_free(core: &Arc<Core>, variable: Variable, mode: Mode) -> Result<Opt
         let keep = move |run: &RunContext<'_>| promise.keep_inherited(run.inherited);
         match push(core, &request, &[claim][..], sync_vtable(&keep), keep) {
             Ok(()) => return Ok(Some(awaited)),
-            Err(error) if error.kind() != ErrorKind::Stopped || core.is_cut_off() => return Err(error),
+            Err(error) if !may_wait_again(core, &error) => return Err(error),
             // Not parked: the thread may be an executor's, which waits for its own wake-ups so.
             Err(_) => thread::yield_now(),
         }

@@ -17,12 +17,17 @@ use crate::engine::gpu::devices::{DeviceStream, Fleet, Gpu};
 use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
+use crate::engine::thread_hooks::ThreadHooks;
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock::Lock;
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::worker::group::{Group, GroupPlan};
 use crate::worker::remote::Remote;
 use std::sync::{Arc, OnceLock};
+
+/// The groups of a device, by their names.
+const COMPUTE: &str = "seriatim-gpu";
+const COPIES: &str = "seriatim-copy";
 
 /// The device of a context, made ready if it is used for the first time. From here on all
 /// operations look at tickets.
@@ -43,7 +48,11 @@ pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
     };
     let gpu = match place.get() {
         Some(gpu) => gpu,
-        None => make(core, fleet, place, number).map_err(|fault| unavailable(context, &fault.to_string()))?,
+        None => {
+            // Before the lock: the names are the program's to give.
+            let names = ThreadNames::ask(&core.threads, &core.settings, number);
+            make(core, fleet, place, (number, names)).map_err(|fault| unavailable(context, &fault.to_string()))?
+        }
     };
     if let Some(failure) = gpu.lost.get() {
         return Err(failure.error.clone());
@@ -73,6 +82,25 @@ pub fn admit_used(core: &Arc<Core>) -> Result<(), Error> {
     let mut alive = core.gpus.used().filter(|gpu| gpu.lost.get().is_none());
     // One that is lost by now is none that the graph uses, or its replay was refused before.
     alive.try_for_each(|gpu| admit(core, gpu.context()).or_else(|error| gpu.lost.get().map(|_| ()).ok_or(error)))
+}
+
+/// What the threads of a device are called.
+struct ThreadNames {
+    watcher: String,
+    compute: Vec<String>,
+    copies: Vec<String>,
+}
+
+impl ThreadNames {
+    /// Asks the program, whose hook may push, and so come here for another device.
+    fn ask(hooks: &ThreadHooks, settings: &Settings, number: usize) -> ThreadNames {
+        let of = |group, workers| (0..workers).map(|index| hooks.name(format!("{group}-{index}"))).collect();
+        ThreadNames {
+            watcher: hooks.name(format!("seriatim-watch-{number}")),
+            compute: of(COMPUTE, settings.gpu_workers),
+            copies: of(COPIES, 1),
+        }
+    }
 }
 
 /// The error of a context that cannot be used.
@@ -115,7 +143,7 @@ fn make<'a>(
     core: &Core,
     fleet: &'a Fleet,
     place: &'a OnceLock<Arc<Gpu>>,
-    number: usize,
+    (number, names): (usize, ThreadNames),
 ) -> Result<&'a Arc<Gpu>, DriverError> {
     let _making = core.gpus.making.lock();
     if let Some(gpu) = place.get() {
@@ -123,7 +151,7 @@ fn make<'a>(
     }
     let backend = &fleet.backend;
     let previous = backend.enter(number)?;
-    let made = make_entered(&core.settings, backend, number);
+    let made = make_entered(&core.settings, backend, number, names);
     // SAFETY: `enter` has returned it just now.
     unsafe { backend.leave(previous) };
     let made = Arc::new(made?);
@@ -131,7 +159,12 @@ fn make<'a>(
 }
 
 /// Makes the streams and marks of a device which is current.
-fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) -> Result<Gpu, DriverError> {
+fn make_entered(
+    settings: &Settings,
+    backend: &Arc<dyn Backend>,
+    number: usize,
+    names: ThreadNames,
+) -> Result<Gpu, DriverError> {
     let naive = settings.kind == Kind::Naive;
     let count = Gpu::timelines(settings.gpu_workers);
     debug_assert!(count <= MOST_LINES);
@@ -155,17 +188,22 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         }
     }
     let cores = if settings.pin { backend.cores(number) } else { Vec::new() };
-    let group = |name, workers| Arc::new(Group::new(group_plan(settings, name, workers, cores.clone())));
+    let group = |name, names: Vec<String>| {
+        let group = Group::new(group_plan(settings, name, names.len(), cores.clone()));
+        group.set_names(names);
+        Arc::new(group)
+    };
     Ok(Gpu {
         number,
         backend: Arc::clone(backend),
         lines: lines.into(),
         stream: if naive { Some(backend.stream(number, Class::Compute)?) } else { None },
-        compute: group("seriatim-gpu", settings.gpu_workers),
-        copies: group("seriatim-copy", 1),
+        compute: group(COMPUTE, names.compute),
+        copies: group(COPIES, names.copies),
         ahead: settings.gpu_ahead as u64,
         turns: Default::default(),
         watcher: Remote::new(),
+        watcher_name: names.watcher,
         thread: Lock::default(),
         stops: AtomicBool::new(false),
         given: Default::default(),

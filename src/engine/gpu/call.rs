@@ -51,8 +51,8 @@ pub struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Gives the thread back what was current before, and up the timeline that it owns: it has no
-    /// owner when successors of the operation come to their turn.
+    /// Makes current what was current before. The thread gives up the timeline that it owns, so
+    /// that successors of the operation find it free.
     pub fn end(self) {
         // SAFETY: `enter` has returned it, on this thread: a visit does not leave its function.
         self.previous.into_iter().for_each(|previous| unsafe { self.gpu.backend.leave(previous) });
@@ -139,9 +139,12 @@ impl Core {
                     let call = || within(&copied, || call(storage, &run, completion));
                     let outcome = self.call_within(local, block, &visit, (false, None), call);
                     visit.end();
+                    if is_queued {
+                        gpu.wake_watcher();
+                    }
                     self.end_call(local, called, outcome);
                 }
-                Run::Part(_) => unreachable!("parts of graphs have no device"),
+                Run::Replay(_) | Run::Part(_) => unreachable!("replays and parts of graphs have no device"),
             }
             pay(local);
         }
@@ -184,9 +187,13 @@ impl Core {
             unsafe { self.begin_borrow(block) };
         }
         let mut pair = None;
-        if let (Way::Queued(line), true) = (way, is_sync) {
+        if let Way::Queued(line) = way {
             // SAFETY: by the contract.
-            unsafe { self.leave_tickets(local, block, gpu, line) };
+            unsafe { self.count_queued(local, block, line, is_sync) };
+            if is_sync {
+                // SAFETY: by the contract.
+                unsafe { self.leave_tickets(block, gpu, line) };
+            }
             if record.is_some() {
                 pair = gpu.begin_timing(line.local);
             }
@@ -207,23 +214,44 @@ impl Core {
             None => outcome,
         };
         match way {
-            _ if !is_sync => outcome,
             Way::Queued(line) => {
                 if let Some(record) = record {
                     gpu.end_timing(line.local, pair, record);
                 }
+                // Of an asynchronous operation too: what it has put on the stream is under way.
                 line.timeline.tell();
                 // If the mark is refused, the next call that needs it sees the error.
                 let _ = line.timeline.mark_step(&*gpu.backend);
                 outcome
             }
-            Way::Finished => {
+            Way::Finished if is_sync => {
                 let finished = self.finish_stream(gpu, stream, name);
                 // SAFETY: it was begun above, and the operation is synchronous.
                 unsafe { self.end_borrow(block) };
                 outcome.and(finished)
             }
-            Way::Unstreamed => outcome,
+            Way::Finished | Way::Unstreamed => outcome,
+        }
+    }
+
+    /// Counts an operation whose closure is called next as in flight until the device has come
+    /// there. `Core::end` counts the operation as completed, and the watcher counts once more.
+    ///
+    /// Under the bound a synchronous one has one place, which the watcher gives back. An
+    /// asynchronous one has a second: its completion may come before the device or after it.
+    ///
+    /// # Safety
+    /// As [`Core::call_on_device`].
+    unsafe fn count_queued(&self, local: &ThreadContext, block: *mut Block, line: &OwnLine<'_>, is_sync: bool) {
+        // SAFETY: by the contract.
+        unsafe {
+            line.note(Block::name(block));
+            local.count_pushed();
+            if is_sync && (*block).flags & FLAG_PLACELESS == 0 {
+                (*block).flags |= FLAG_PLACELESS;
+            } else if self.settings.bound > 0 {
+                self.in_flight.fetch_add(1, AcqRel);
+            }
         }
     }
 
@@ -231,28 +259,17 @@ impl Core {
     /// borrows, or free what the operation uses: the next user has to find the ticket. The
     /// number is told when the closure has returned, and not before: a mark covers what was told.
     ///
-    /// From here on the operation counts as in flight until the device has come there: `Core::end`
-    /// counts it as completed once, and the watcher once more. It has one place under the bound,
-    /// which the watcher gives back.
-    ///
     /// # Safety
     /// As [`Core::call_on_device`].
-    unsafe fn leave_tickets(&self, local: &ThreadContext, block: *mut Block, gpu: &Gpu, line: &OwnLine<'_>) {
+    unsafe fn leave_tickets(&self, block: *mut Block, gpu: &Gpu, line: &OwnLine<'_>) {
         let fleet = self.gpus.fleet.get().expect("there is a device");
         // SAFETY: by the contract.
         unsafe {
-            line.note(Block::name(block));
-            local.count_pushed();
-            if (*block).flags & FLAG_PLACELESS == 0 {
-                (*block).flags |= FLAG_PLACELESS;
-            } else if self.settings.bound > 0 {
-                self.in_flight.fetch_add(1, AcqRel);
-            }
             let ticket = fleet.ticket(gpu, line.local, line.timeline.queued() + 1);
             for index in 0..(*block).count {
                 let access = Block::access(block, index);
                 let row = fleet.rows.get_or_add((*access).variable);
-                match (*access).mode() {
+                match (*access).mode().plain() {
                     Mode::Read => row.leave_read(ticket),
                     _ => row.leave_write(ticket),
                 }

@@ -102,6 +102,8 @@ pub struct Gpu {
     pub turns: [AtomicUsize; Class::ALL.len()],
     /// What is parked, and the thread that looks after it.
     pub watcher: Remote,
+    /// What the watcher's thread is called.
+    pub watcher_name: String,
     pub thread: Lock<Option<JoinHandle<()>>>,
     pub stops: AtomicBool,
     /// How many operations the workers were given and have not come to: those for kernels, and the
@@ -158,8 +160,8 @@ impl Gpus {
         Gpus { given, fleet: OnceLock::new(), making, forked, held: Lock::new(Some(Vec::new())) }
     }
 
-    /// Keeps something until the engine has stopped, which may wait for its devices now. If it has
-    /// stopped already, the thing is dropped.
+    /// Keeps something until the program has stopped the engine, which may wait for its devices
+    /// now. If it has stopped already, the thing is dropped.
     pub fn hold(&self, thing: Box<dyn Send>) {
         let left = match &mut *self.held.lock() {
             Some(held) => {
@@ -172,10 +174,10 @@ impl Gpus {
         drop(left);
     }
 
-    /// Drops what was kept: no device has anything to do.
-    pub fn let_go(&self) {
-        let held = self.held.lock().take();
-        drop(held);
+    /// Gives out what was kept: no device has anything to do. The caller drops it, without a lock:
+    /// it may call destructors of the program.
+    pub fn let_go(&self) -> Vec<Box<dyn Send>> {
+        self.held.lock().take().unwrap_or_default()
     }
 
     /// Goes on after a stop.

@@ -68,6 +68,8 @@ fn suspects(gpu: &Gpu, waits: Option<&str>) -> String {
     let of_lines: Vec<Vec<&str>> = gpu.lines.iter().map(|line| line.suspects()).collect();
     let longest = of_lines.iter().map(Vec::len).max().unwrap_or(0);
     let in_turn = (0..longest).flat_map(|place| of_lines.iter().filter_map(move |line| line.get(place).copied()));
+    // An asynchronous operation may also have put the work on a stream of the engine.
+    let waits = waits.filter(|name| !of_lines.iter().flatten().any(|queued| queued == name));
     let all = waits.into_iter().chain(in_turn);
     let mut names: Vec<String> = all.take(NAMED).map(|name| format!("'{}'", shown(name))).collect();
     let more = of_lines.iter().map(Vec::len).sum::<usize>() + usize::from(waits.is_some()) - names.len();

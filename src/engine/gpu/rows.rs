@@ -222,8 +222,8 @@ impl Row {
         }
     }
 
-    /// Whether the borrow of such an operation does not go with one to read, or with one that
-    /// `changes`.
+    /// Whether an operation has borrowed the row in a way that excludes another borrow: any borrow
+    /// excludes one that `changes`, and one that changes excludes any.
     pub fn is_borrowed(&self, changes: bool) -> bool {
         let borrows = self.borrows.load(Acquire);
         borrows == CHANGED || changes && borrows > 0

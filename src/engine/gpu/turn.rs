@@ -1,7 +1,7 @@
 //! Whether an operation has come to its turn: its own tickets have come, and now it looks at those
 //! of devices.
 //!
-//! Used by `execute.rs` ([`Core::comes_to_turn`], once a device has been used), by
+//! Used by `execute.rs` and `holds.rs` ([`Core::comes_to_turn`], once a device has been used), by
 //! `wait/for_var.rs`, by `replay/part.rs`, and by `borrow.rs`, `queue.rs`, `submit.rs` and
 //! `watch.rs`. It runs on the thread that has the operation, or waits for the variable, and keeps
 //! nothing: the tickets are in `rows.rs`. An operation of the processor that is behind something
@@ -109,7 +109,7 @@ impl Core {
                 let access = Block::access(block, index);
                 let variable = (*access).variable;
                 if let Some(row) = rows.get(variable) {
-                    look(row, self.slot(variable), (*access).mode());
+                    look(row, self.slot(variable), (*access).mode().plain());
                 }
             }
         }

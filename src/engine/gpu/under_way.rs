@@ -21,14 +21,16 @@ pub struct Note {
     pub pair: Option<usize>,
 }
 
-/// Where a note lies: that of one operation after the other.
+/// A place for the note of an operation. The operation `2 * ahead` numbers later has it next.
 ///
-/// All accesses are relaxed, since numbers order them. The owner of the timeline notes an operation
-/// before it tells the number, and the watcher reads the note of a number that it has acquired. The
-/// place is used again `2 * ahead` numbers later. The owner has room for that number when it has
-/// acquired from `done` that all but the last `ahead` before it are done. The watcher raises `done`
-/// by `ahead` at most, and has read the notes up to its old value before: also the one that lay
-/// there.
+/// All accesses are relaxed, since the numbers of the timeline order them:
+///
+/// - A note is written before it is read. The owner of the timeline writes it before it tells the
+///   number, and the watcher reads the notes of numbers that it has acquired.
+/// - A note is read before it is overwritten. The owner queues number `n + 2 * ahead` only when
+///   `done`, which it acquires, is `n + ahead` at least. The watcher raises `done` by `ahead` at
+///   most, so `done` was `n` at least before. And before it raises `done`, it reads the notes of
+///   all numbers that `done` has passed.
 #[derive(Default)]
 struct NotePlace {
     number: AtomicU64,

@@ -1,15 +1,19 @@
 //! The watcher of a device: the one thread that asks how far the device has come.
 //!
-//! It hands out what was parked when the device has come there, gives room on the streams to the
-//! operations that wait for some, ends the asynchronous ones whose streams have come to their
-//! marks, and counts what is done as completed. It also frees kept memory, for arrays that wait for
-//! room and where a program trims (`allocate.rs`): the only calls in which the driver may have it
-//! wait for the device.
+//! In each round it
 //!
-//! It calls no closures of the program, but may be the last to let go of a graph or of a pipeline's
-//! closure, and drop those.
-//! Only it takes parked operations, so none needs a second look. An operation is parked by a push
-//! into the watcher's inbox, and the watcher falls asleep by the same word (`sleep.rs`).
+//! - hands out the parked operations whose device has come to what they wait for;
+//! - gives room on the streams to the operations that wait for some;
+//! - ends the asynchronous operations whose streams have come to their marks;
+//! - counts what the device has done as completed;
+//! - frees kept memory, if arrays wait for room or a program trims (`allocate.rs`). Only in these
+//!   calls the driver may wait for the device.
+//!
+//! It calls no closure of the program. But it may drop some, as the last thread that has a graph or
+//! the closure of a pipeline.
+//!
+//! An operation is parked by a push into the watcher's inbox, from which only the watcher takes.
+//! The watcher falls asleep by the same word (`sleep.rs`).
 //!
 //! A `Watcher` lies on that thread's stack, and no other thread touches it; what is shared is in
 //! `devices.rs`. `admit.rs` starts the thread when a push or a completion first needs it, and ends
@@ -17,6 +21,7 @@
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;
+use crate::engine::backpressure::give_room_back;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{DeviceStream, Gpu};
 use crate::engine::gpu::loss::insist;
@@ -28,6 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::block::{Block, FLAG_GPU};
 use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
+use crate::thread::kept;
 use crate::util::spin::Spin;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -56,9 +62,11 @@ pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
     let (own, watched) = (Arc::clone(core), Arc::clone(gpu));
     // Before the workers can queue anything; nothing is in flight when a watcher starts.
     let counted = gpu.lines.iter().map(|line| line.timeline.queued()).collect();
-    let name = format!("seriatim-watch-{}", gpu.number);
-    let started = thread::Builder::new().name(name).spawn(move || {
+    let started = thread::Builder::new().name(gpu.watcher_name.clone()).spawn(move || {
+        kept::begin(own.memory.id);
+        own.threads.begin();
         Watcher::new(&own, &watched, counted).run();
+        own.threads.end();
     });
     match started {
         Ok(started) => *thread = Some(started),
@@ -123,7 +131,8 @@ impl<'a> Watcher<'a> {
             IdlePolicy::SpinThenPark => Spin::new(AWAKE, self.core.settings.spin_for),
             IdlePolicy::Park => Spin::new(Duration::ZERO, Duration::ZERO),
         };
-        let mut spin = new_spin();
+        // None once its time is up: from then on the watcher naps between two questions.
+        let mut spin = Some(new_spin());
         loop {
             let mut moved = self.take();
             moved |= self.ask();
@@ -131,14 +140,15 @@ impl<'a> Watcher<'a> {
             moved |= self.find_memory();
             if moved {
                 self.core.flush(self.local);
-                spin = new_spin();
+                spin = Some(new_spin());
             } else if self.is_idle() {
                 if self.gpu.stops.load(SeqCst) {
                     return self.reader.release(self.gpu);
                 }
                 rest(&self.gpu.watcher, || self.is_idle() && !self.gpu.stops.load(Relaxed));
-                spin = new_spin();
-            } else if !spin.pause() {
+                spin = Some(new_spin());
+            } else if !spin.as_mut().is_some_and(Spin::pause) {
+                spin = None;
                 thread::park_timeout(NAP);
             }
         }
@@ -240,8 +250,7 @@ impl<'a> Watcher<'a> {
         self.bear(refused.or(looked.err()));
         // Before they count as completed, as in `Core::end`.
         if completed > 0 && self.core.settings.bound > 0 {
-            self.core.in_flight.fetch_sub(completed as usize, AcqRel);
-            self.core.below_bound.notify(|| true);
+            give_room_back(self.core, completed as usize);
         }
         (0..completed).for_each(|_| self.local.count_completed());
         completed > 0 || ended

@@ -1,9 +1,9 @@
 //! Starting an asynchronous operation inside its push, and measuring for how long its closure holds
 //! the thread that calls it.
 //!
-//! Used by `push/mod.rs`, `engine/ticket_host.rs`, `dispatch/pooled.rs` and
-//! `dispatch/per_device.rs`, on the pusher; and by `engine/execute.rs`, on workers and on threads
-//! that help. The naive engine, which learns nothing, does not come here.
+//! Used by `push/mod.rs`, `push/enlist.rs`, `dispatch/pooled.rs` and
+//! `dispatch/per_device.rs`, on the pusher; and by `engine/worker_host.rs`, on workers and on
+//! threads that help. The naive engine, which learns nothing, does not come here.
 //!
 //! Such an operation has a block and is enlisted like any other, because its completion may be used
 //! when its push is long over. But it does not go into a log: its pusher looks at its tickets

@@ -1,11 +1,12 @@
 //! When a call is measured, and whether the thread has time to run it: a thread's attention to the
 //! closures that it runs and pushes, of whatever engine and key.
 //!
-//! Used by `inline/policy.rs` alone. A measurement takes two readings of the counter, as long as a
-//! short closure. So a thread looks at the counter once in [`CALLS_A_LOOK`] calls. If these calls,
-//! with all that the program did between them, have taken no longer than so many short ones may,
-//! none of them was long. Else, and now and then in any case, one of the next [`WINDOW`] is
-//! measured, chosen at random, so that no rhythm of the program hides a type.
+//! Used by `inline/policy.rs`; `inline/cost_key.rs` has [`hash`] from here. A measurement takes two
+//! readings of the counter, as long as a short closure. So a thread looks at the counter once in
+//! [`CALLS_A_LOOK`] calls. If these calls, with all that the program did between them, have taken
+//! no longer than so many short ones may, none of them was long. Else, and now and then in any
+//! case, one of the next [`WINDOW`] is measured, chosen at random, so that no rhythm of the program
+//! hides a type.
 //!
 //! Rare long calls need more: if the calls since the last look have taken far longer than usual,
 //! each of the next [`BURST`] is measured. Bursts that have changed no opinion become rare; but
@@ -145,16 +146,17 @@ impl Attention {
 
 /// How fast a thread pushes closures that it may run itself, by the counter.
 struct Pace {
-    /// When it last decided where one runs, and how long that one ran inside its push, about.
+    /// When it last asked [`has_time`].
     decided: Cell<u64>,
+    /// About how long the closure of that time ran inside its push: 0 if it was shipped.
     ran: Cell<u64>,
-    /// How long it has run such closures without a pause.
+    /// How long the thread has run closures inside their pushes since it last paused.
     spent: Cell<u64>,
 }
 
-/// Whether the thread, which pushes a closure that takes as long as `body`, may run it inside the
-/// push. It has run such closures for less than `patience` since it last paused. A closure that is
-/// to run is counted.
+/// Whether the calling thread may run the closure that it pushes inside the push. It may if it has
+/// done so for less than `patience` since it last paused. `body` is the time that the closure
+/// takes, and is counted if the answer is yes.
 pub fn has_time(now: u64, body: u64, patience: u64) -> bool {
     PACE.with(|pace| {
         let between = now.saturating_sub(pace.decided.replace(now).saturating_add(pace.ran.get()));

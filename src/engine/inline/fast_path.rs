@@ -1,9 +1,9 @@
 //! Running an operation inside its push, on the pusher's stack: without a block and without a log.
 //!
-//! Used by `engine/push/mod.rs` and `api/operator.rs`, on the pusher. Each has its own test against
-//! [`FEW`] and [`MANY`], to choose between [`run`] and [`run_wide`]. `push/logged.rs` takes the
-//! same steps for operations that go to a worker: claim the variables, adopt new ones, else acquire
-//! all and claim again.
+//! Used by `engine/push/mod.rs`, `api/operator.rs` and `api/runs_inside.rs`, on the pusher: there
+//! [`FEW`] and [`MANY`] choose between [`run`] and [`run_wide`]. `push/logged.rs` takes the same
+//! steps for operations that go to a worker: claim the variables, adopt new ones, else acquire all
+//! and claim again.
 //!
 //! An operation runs here if its pusher is to run it anyway and all its tickets have come. Its push
 //! is committed *before* its body is called, because the body may push to the same variables. If no
@@ -11,9 +11,8 @@
 //! then nothing is counted on the variables, and nothing can have parked on the operation. Else the
 //! push stands, and the operation ends like any other (`InlineUses::count`).
 //!
-//! All that it holds lies on the pusher's stack. Meanwhile other threads may take its variables
-//! (the commit decides: `tickets/owner/`), park on its word, and look at what
-//! `ThreadCache::running` shows of it (`diagnose.rs`).
+//! All that it holds lies on the pusher's stack. Other threads may take its variables meanwhile
+//! (the commit decides: `tickets/owner/`), park on its word, and look at `ThreadCache::running`.
 
 use crate::engine::claims::ClaimSource;
 use crate::engine::core::Core;
@@ -55,6 +54,8 @@ pub enum Tried {
     Busy,
     /// The operation has to be enlisted for another reason. Nothing has changed.
     NotNow,
+    /// As `NotNow`, but it is counted in under the bound, and the caller has its permit.
+    Counted,
 }
 
 /// One variable of an operation that runs inside its push.

@@ -16,7 +16,6 @@ use crate::engine::ticket_host::{Destinations, TicketHost};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Acquired;
-use crate::tickets::word::Word;
 use crate::variable::handle::Variable;
 use std::sync::Arc;
 
@@ -84,7 +83,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl ClaimSource) -> bool {
     let local = core.local();
     let mut found = ReadyList::new(local);
     let guard = local.pin();
-    let host = TicketHost::new(Destinations::new(core, local, Word::NONE, &mut found), false);
+    let host = TicketHost::new(Destinations::new(core, local, &mut found), false);
     let mut changed = false;
     let owns_all = claims.all(|claim, _| {
         if resolve(core, claim.variable).is_err() {

@@ -3,41 +3,49 @@
 //! Used by `push/enlist.rs`, on the pusher, and by `push/mod.rs`. `push/logged.rs` and
 //! `inline/fast_path.rs` do not come here: they test the engine's flags themselves, and refuse the
 //! operation if any but `FAILED` is set, so that it is enlisted. The errors are also used by
-//! `api/`, `engine/lifecycle.rs`, `engine/wait/` and `engine/future/`. `api/prepare.rs` asks here
-//! before it starts workers. No state here: `engine/lifecycle.rs` and `engine/fork.rs` set the
-//! flags.
+//! `api/`, `engine/lifecycle.rs`, `engine/scope/`, `engine/wait/` and `engine/future/`.
+//! `api/prepare.rs` asks here before it starts workers. No state here: `engine/lifecycle.rs` and
+//! `engine/fork.rs` set the flags.
 
 #![forbid(unsafe_code)]
 
 use crate::engine::core::Core;
 use crate::engine::gpu;
-use crate::engine::nesting::may_help;
-use crate::engine::request::Request;
+use crate::engine::holds::check_commuting;
+use crate::engine::nesting::{is_kept_outside, may_help};
+use crate::engine::request::{Claim, Request};
 use crate::engine::state::StateSnapshot;
 use crate::error::{Error, ErrorKind};
-use crate::operation::block::{FLAG_COPIES, FLAG_GPU, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED, FLAG_WAIT};
+use crate::operation::block::{
+    FLAG_COPIES, FLAG_GPU, FLAG_GRAPH, FLAG_PHASED, FLAG_PRIORITISED, FLAG_UNLOOKED, FLAG_WAIT,
+};
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
-/// Makes sure that the workers for an operation are there, and those for the parts of a graph.
+/// Makes sure that the workers for an operation are there, and those for the parts of a graph, and
+/// that it commutes only where it can.
 #[inline]
-pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
+pub fn admit(core: &Arc<Core>, request: &Request, claims: &[Claim]) -> Result<(), Error> {
     if request.flags & (FLAG_WAIT | FLAG_GPU) != 0 {
         return if request.flags & FLAG_GPU != 0 { gpu::admit::admit(core, request.context) } else { Ok(()) };
     }
     core.dispatch.admit(core, request.property, request.context)?;
-    if request.flags & (FLAG_COPIES | FLAG_PRIORITISED | FLAG_UNLOOKED) != 0 {
-        admit_parts(core, request)?;
+    if request.flags & (FLAG_COPIES | FLAG_PRIORITISED | FLAG_UNLOOKED | FLAG_PHASED) != 0 {
+        admit_special(core, request, claims)?;
     }
     Ok(())
 }
 
-/// Makes sure that the workers for the parts of a graph are there. Called under the pin of the
+/// Makes sure that the workers for the parts of a graph are there; or refuses an operation that is
+/// to commute where it cannot. Called under the pin of the
 /// push, like [`admit`]: a stop waits until the pin is gone before it ends the threads.
 #[cold]
-fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
+fn admit_special(core: &Arc<Core>, request: &Request, claims: &[Claim]) -> Result<(), Error> {
+    if request.flags & FLAG_PHASED != 0 {
+        return check_commuting(core, request, claims);
+    }
     let parts = [(FLAG_COPIES, Property::CopyFromGpu), (FLAG_PRIORITISED, Property::CpuPrioritized)];
     let mut needed = parts.iter().filter(|(note, _)| request.flags & note != 0);
     needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))?;
@@ -83,11 +91,20 @@ pub fn stopped() -> Error {
 }
 
 /// Whether an engine that has just refused a push is stopped only while another thread forks, or
-/// runs again by now. Not so is one that the program has stopped, also while a thread forks.
+/// runs again by now. Not so is one that the program has stopped, also while a thread forks. And
+/// to a thread of an engine outside of operations a fork is not over soon: the fork waits for its
+/// end.
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
-    state.is_yielding() || !state.is_stopped()
+    !state.is_stopped() || state.is_yielding() && !is_kept_outside(core)
+}
+
+/// Whether a wait whose push was refused tries again. A wait is refused only while another thread
+/// forks, and in a child in which the engine is cut off.
+#[cold]
+pub fn may_wait_again(core: &Core, refusal: &Error) -> bool {
+    refusal.kind() == ErrorKind::Stopped && !core.is_cut_off() && !is_kept_outside(core)
 }
 
 /// The error of an engine in the child of a `fork` that could not stop the engine before.

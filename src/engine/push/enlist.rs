@@ -1,10 +1,10 @@
 //! Enlisting: the general way to push, which takes any operation. The pusher owns its variables,
 //! takes them from another thread, or they are common.
 //!
-//! Used by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
-//! operation gets its tickets of owned variables by one commit (`tickets/owner/`), and is linked on
-//! the common ones (`tickets/linking.rs`; `tickets/links.rs` has how far). Where it goes then is
-//! decided in `engine/ticket_host.rs`.
+//! Used by `push/mod.rs` ([`enlist`], [`enlist_free`]) and `wait/for_var.rs` ([`park_wait`]), on
+//! the pusher. An operation gets its tickets of owned variables by one commit (`tickets/owner/`),
+//! and is linked on the common ones (`tickets/linking.rs`; `tickets/links.rs` has how far). Where
+//! it goes then is decided in `engine/ticket_host.rs`.
 //!
 //! The block is the pusher's until the operation is announced. From then on waits may park on its
 //! word, other pushers may finish the push (`tickets/linking.rs`), and the thread that takes it may
@@ -20,7 +20,7 @@ use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{deleted, kill, resolve};
 use crate::engine::ticket_host::{Destinations, TicketHost};
 use crate::error::{Error, ErrorKind};
-use crate::operation::access::{Access, Ticket};
+use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::*;
 use crate::operation::erased_closure::ErasedClosure;
 use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
@@ -79,7 +79,7 @@ pub fn enlist(
             format!("an operation cannot use {} variables: {MOST_ACCESSES} at most", claims.len()),
         ));
     }
-    admit(core, request)?;
+    admit(core, request, claims)?;
     let deletes = request.flags & FLAG_DELETE != 0;
     if deletes {
         // The handle dies before the deletion is pushed. Later pushes are refused because the
@@ -101,7 +101,9 @@ pub fn enlist(
         local.cache().hazards.keep(Hold::Own, block);
         local.count_pushed();
         let mut found = ReadyList::new(local);
-        let destinations = Destinations::new(core, local, Word::refers(block, tag), &mut found);
+        let starts_own = core.may_start_inside(request.property, closure.body);
+        let destinations = Destinations::new(core, local, &mut found);
+        let destinations = destinations.of_push(Word::refers(block, tag), starts_own);
         let linking = Linking { local, claims, block, tag };
         let enlisted = linking.enlist(destinations, deletes);
         (enlisted, block, found.first)
@@ -119,27 +121,28 @@ pub fn enlist(
             // SAFETY: no other thread was given the operation. All that was found is ready, and
             // ours.
             unsafe {
-                // The closure's destructor is user code.
-                enter(local);
-                (closure.body.discard)(Block::closure(block, Layout::Linked), None);
-                leave(local);
                 Block::enter(block, BLANK);
                 let mut more = ReadyList::new(local);
                 // The operation may have been announced, so waits may have parked on its word: what
                 // comes back is settled again.
                 give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
-                local.retire(block);
-                local.count_completed();
+                if will_look {
+                    core.dispatch.take_over(core, local);
+                }
                 for first in [found, more.first] {
                     if !first.is_null() {
                         core.hand_out(local, first);
                     }
                 }
+                core.flush(local);
+                // The closure's destructor is user code: no operation is in hand any more.
+                enter(local);
+                (closure.body.discard)(Block::closure(block, Layout::Linked), None);
+                leave(local);
+                local.retire(block);
+                local.count_given_up();
             }
             core.flush(local);
-            if will_look {
-                core.dispatch.take_over(core, local);
-            }
             Err(deleted(variable))
         }
     }
@@ -211,9 +214,35 @@ pub fn park_wait(
         (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
         local.retire(block);
     }
-    local.count_completed();
+    local.count_given_up();
     core.flush(local);
     Ok(false)
+}
+
+/// Makes an operation without variables for a scope in a block of the pool, where the quick way
+/// (`fill_free` in `push/logged.rs`) does not. It is ready, and the caller's. The caller is inside
+/// an operation of the engine, so the engine runs.
+pub fn enlist_free(
+    core: &Core,
+    local: &ThreadContext,
+    request: &Request,
+    closure: &mut ErasedClosure<'_>,
+) -> *mut Block {
+    // Relaxed: an operation that is pushed beside the start of the profiler may be left out.
+    let profiled = core.state.load(Relaxed).is_profiling() && !request.name.as_str().is_empty();
+    // SAFETY: nothing was read from a tail. The block is ours, and its class has room for the
+    // closure.
+    unsafe {
+        let (block, tag) = fill(core, local, request, (0, Layout::Plain, profiled), closure);
+        if profiled {
+            (*Block::times(block)).ready = (*Block::times(block)).push;
+        }
+        // Relaxed: no other thread refers to the block yet.
+        (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
+        Block::enter(block, PENDING);
+        local.count_pushed();
+        block
+    }
 }
 
 /// A push under way. All of its operation is written but the accesses.
@@ -285,9 +314,12 @@ impl Linking<'_> {
         for claim in self.claims {
             match acquire(self.local, claim, failed, host) {
                 Acquired::Common => {
-                    let access = Access::new(claim.variable.index, linked, claim.mode, Ticket::default());
                     // SAFETY: the block is ours, with room for the access.
-                    unsafe { Block::access(self.block, linked).write(access) };
+                    unsafe {
+                        let mode = self.linked_mode(claim, host.core);
+                        let access = Access::new(claim.variable.index, linked, mode, Ticket::default());
+                        Block::access(self.block, linked).write(access);
+                    }
                     linked += 1;
                 }
                 Acquired::Gone => return Err(claim.variable),
@@ -295,6 +327,25 @@ impl Linking<'_> {
             }
         }
         Ok(linked)
+    }
+
+    /// The mode of an access to a common variable: a read of a commutative one has phases.
+    ///
+    /// # Safety
+    /// Like for [`Linking::enlist`].
+    #[inline(always)]
+    unsafe fn linked_mode(&self, claim: &Claim, core: &Core) -> Mode {
+        // SAFETY: the variable was resolved. The block is ours: when it is announced the flag is
+        // set, and variables stay commutative.
+        unsafe {
+            if claim.mode != Mode::Read || !core.slot(claim.variable.index).is_commutative() {
+                return claim.mode;
+            }
+            if (*self.block).flags & FLAG_PHASED == 0 {
+                (*self.block).flags |= FLAG_PHASED;
+            }
+        }
+        Mode::PhasedRead
     }
 
     /// Claims the owned variables, and commits that; says whether the commit succeeded. `None`:

@@ -6,7 +6,7 @@
 //! `tickets/log.rs`).
 
 use crate::device::Context;
-use crate::operation::block::{Block, FLAG_PROFILED};
+use crate::operation::block::{Block, FLAG_PHASED, FLAG_PROFILED};
 use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::word::Word;
@@ -26,7 +26,7 @@ pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
     // SAFETY: the block stays an operation's, by the contract.
     unsafe {
         let property = Block::property(block);
-        let any = (*block).flags & !FLAG_PROFILED == 0 && (*block).priority == 0;
+        let any = (*block).flags & !(FLAG_PROFILED | FLAG_PHASED) == 0 && (*block).priority == 0;
         any && Block::context(block) == Context::cpu(0) && property.is_computed() && !property.runs_on_pusher()
     }
 }

@@ -16,9 +16,10 @@
 //! `diagnose.rs` reads.
 
 use crate::device::Context;
-use crate::engine::backpressure::{give_room_back, take_room};
+use crate::engine::backpressure::take_room;
 use crate::engine::claims::ClaimSource;
 use crate::engine::core::Core;
+use crate::engine::inline::fast_path::Tried;
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
 use crate::engine::ready_list::ReadyList;
@@ -26,6 +27,7 @@ use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
 use crate::operation::block::{self, Block, FLAG_GRAPH, PENDING};
 use crate::operation::closure::Vtable;
+use crate::operation::erased_closure::ErasedClosure;
 use crate::operation::layout::{class_for, Layout, USUAL};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -34,14 +36,14 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Push;
 use crate::tickets::run;
-use crate::tickets::word::{Word, FREE, PUSHED};
+use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
 use crate::variable::handle::Variable;
 use crate::worker::group::Group;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Pushes an operation if it is of the kind above and the engine is in no special state; says
-/// whether it did. If not, nothing has happened, and the caller enlists it.
+/// Pushes an operation if it is of the kind above and the engine is in no special state. If it is
+/// [pushed](Tried::Ran), it is in a log.
 ///
 /// `store` puts the closure into its storage in the block, of `size` bytes.
 #[inline]
@@ -52,14 +54,17 @@ pub fn push(
     body: &'static Vtable,
     size: usize,
     store: impl FnOnce(*mut u8),
-) -> bool {
+) -> Tried {
     let plain = is_plain(request);
     let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
-        return false;
+        return Tried::NotNow;
     };
     let class = class_for(claims.count(), size, false, Layout::Plain);
+    if class > USUAL {
+        return Tried::NotNow;
+    }
     let kind = (request.property, request.name, request.flags);
-    class <= USUAL && push_counted(core, group, class, kind, claims, body, store)
+    counted(core, || push_of_class(core, group, class, kind, claims, body, store))
 }
 
 #[inline]
@@ -83,38 +88,32 @@ pub fn class_of(request: &Request, count: usize, size: usize) -> Option<u8> {
 pub unsafe fn push_known(
     core: &Arc<Core>,
     class: u8,
-    kind: (Property, Name),
+    (property, name): (Property, Name),
     claims: &impl ClaimSource,
     body: &'static Vtable,
     store: impl FnOnce(*mut u8),
-) -> bool {
-    let Some(group) = core.workers.as_ref() else { return false };
-    push_counted(core, group, class, (kind.0, kind.1, 0), claims, body, store)
+) -> Tried {
+    let Some(group) = core.workers.as_ref() else { return Tried::NotNow };
+    counted(core, || push_of_class(core, group, class, (property, name, 0), claims, body, store))
 }
 
-/// Counts the operation in, if the engine has a bound. If there is no room it is not pushed.
+/// Calls `push`, which says whether it has put the operation into a log. If the engine has a bound,
+/// the operation is counted in before. If there is no room, it is not pushed.
 #[inline(always)]
-fn push_counted(
-    core: &Arc<Core>,
-    group: &Arc<Group>,
-    class: u8,
-    kind: (Property, Name, u16),
-    claims: &impl ClaimSource,
-    body: &'static Vtable,
-    store: impl FnOnce(*mut u8),
-) -> bool {
+fn counted(core: &Core, push: impl FnOnce() -> bool) -> Tried {
     if core.settings.bound > 0 && !take_room(core) {
-        return false;
+        return Tried::NotNow;
     }
-    if push_of_class(core, group, class, kind, claims, body, store) {
-        return true;
+    if push() {
+        Tried::Ran
+    } else if core.settings.bound > 0 {
+        Tried::Counted
+    } else {
+        Tried::NotNow
     }
-    if core.settings.bound > 0 {
-        give_room_back(core);
-    }
-    false
 }
 
+/// Puts an operation into a log; says whether it did.
 #[inline(always)]
 fn push_of_class(
     core: &Arc<Core>,
@@ -134,7 +133,7 @@ fn push_of_class(
     // this operation, or this thread sees its flag. The same holds for `fills` and a thread that
     // looks at what is pending (`diagnose::Look`).
     local.count_pushed();
-    let _filling = Filling::begin(local);
+    let filling = Filling::begin(local);
     // Light side of the asymmetric fence; the heavy sides are in `lifecycle::stop_holding`, in
     // `fork::let_pushes_through`, and in `diagnose::Look::begin`.
     light();
@@ -146,14 +145,13 @@ fn push_of_class(
     // SAFETY: the block is ours until the push is committed. Its class has room for all accesses
     // and the closure.
     unsafe {
-        let (block, tag) = local.allocate_from_ring(count as u32, class);
-        let this = Word::refers(block, tag);
-        let mut push = local.pusher().push(block, this, 0);
+        let (mut block, mut tag) = local.allocate_from_ring(count as u32, class);
+        let mut push = local.pusher().push(block, Word::refers(block, tag), 0);
         if !claim_all(core, local, &mut push, claims) {
             drop(push);
-            let acquired = claims.as_named(|claims| claim_acquired(core, local, (block, this), claims));
-            let Some(again) = acquired else { return give_back(core, local, block, tag) };
-            push = again;
+            let acquired = claims.as_named(|claims| claim_acquired(core, &filling, (block, tag), class, claims));
+            let Some(again) = acquired else { return abandon(core, local, null_mut()) };
+            (block, tag, push) = again;
         }
         Block::set_kind(block, property, Context::cpu(0));
         Block::set_name(block, name);
@@ -171,11 +169,45 @@ fn push_of_class(
         if count > 0 && !push.commit() {
             // The drop takes back the claims, and needs the block for that.
             drop(push);
-            return give_back(core, local, block, tag);
+            return abandon(core, local, give_back(core, local, block, tag));
         }
-        group.log(journal, worker, this);
+        group.log(journal, worker, Word::refers(block, tag));
     }
     true
+}
+
+/// Makes an operation without variables for a scope, in a block of the ring, and puts it into no
+/// log: it is ready, and the caller's. `None` if its closure is too large or the engine is in a
+/// special state; then nothing has happened. Called by `push/mod.rs`.
+pub fn fill_free(core: &Arc<Core>, request: &Request, closure: &mut ErasedClosure<'_>) -> Option<*mut Block> {
+    let class = class_for(0, closure.size(), false, Layout::Plain);
+    let local = core.local();
+    if class > USUAL {
+        return None;
+    }
+    // The same steps as in `push_of_class`, which says why they are in this order.
+    local.count_pushed();
+    let _filling = Filling::begin(local);
+    light();
+    if !core.state.load(Acquire).lets_quick_pushes_in() {
+        abandon(core, local, null_mut());
+        return None;
+    }
+    let (block, tag) = local.allocate_from_ring(0, class);
+    // SAFETY: the block is ours until it is given away. Its class has room for the closure.
+    unsafe {
+        Block::set_kind(block, request.property, Context::cpu(0));
+        Block::set_name(block, request.name);
+        (*block).flags = request.flags;
+        (*block).priority = 0;
+        (*block).body = closure.body;
+        (*block).sequence = local.next_sequence();
+        closure.store(Block::closure(block, Layout::Plain));
+        Block::enter(block, PENDING);
+        // Relaxed: no other thread refers to the block yet.
+        (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
+    }
+    Some(block)
 }
 
 /// While this lives, the thread may be filling a block of its ring: `diagnose::Look` waits for
@@ -185,17 +217,28 @@ struct Filling<'a>(&'a ThreadContext);
 impl<'a> Filling<'a> {
     #[inline]
     fn begin(local: &'a ThreadContext) -> Filling<'a> {
-        local.cache().fills.store(true, Relaxed);
-        Filling(local)
+        let filling = Filling(local);
+        filling.resume();
+        filling
+    }
+
+    #[inline]
+    fn resume(&self) {
+        self.0.cache().fills.store(true, Relaxed);
+    }
+
+    #[inline]
+    fn pause(&self) {
+        // Release: pairs with the acquire in `diagnose::Look::begin`, which so finds the block
+        // filled.
+        self.0.cache().fills.store(false, Release);
     }
 }
 
 impl Drop for Filling<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with the acquire in `diagnose::Look::begin`, which so finds the block
-        // filled.
-        self.0.cache().fills.store(false, Release);
+        self.pause();
     }
 }
 
@@ -213,24 +256,49 @@ fn claim_all<S: ClaimSource>(core: &Core, local: &ThreadContext, push: &mut Push
     )
 }
 
-/// Makes the variables the thread's own, and claims them all. `None` if one of them cannot be had.
+/// Makes the variables the thread's own, and claims them all for the operation, in another block.
+/// `None` if one of them cannot be had: then the thread has no block.
+///
+/// What the acquiring hands out may call a waker of the program, which may push. So it finds
+/// nothing of this push half done but its count. If the block were kept, the ring would give that
+/// to the waker's push as well.
 ///
 /// # Safety
-/// As for `Pusher::push`. Nothing of the operation is pushed, so this thread may look at tails.
+/// The block is the caller's, and its push was dropped. The class is that of the operation. Nothing
+/// of it is pushed, so this thread may look at tails.
 #[cold]
 #[inline(never)]
 unsafe fn claim_acquired<'a>(
     core: &Arc<Core>,
-    local: &'a ThreadContext,
-    (block, this): (*mut Block, Word),
+    filling: &Filling<'a>,
+    (block, tag): (*mut Block, u64),
+    class: u8,
     claims: &[Claim],
-) -> Option<Push<'a>> {
-    if !acquire_all(core, &claims) {
-        return None;
+) -> Option<(*mut Block, u64, Push<'a>)> {
+    let local = filling.0;
+    // SAFETY: by the contract. The new block is ours as the first one was.
+    unsafe {
+        let first = give_back(core, local, block, tag);
+        debug_assert!(first.is_null(), "no wait parks on an operation that was not announced");
+        filling.pause();
+        if !acquire_all(core, &claims) {
+            return None;
+        }
+        // As at the begin of the push.
+        filling.resume();
+        light();
+        if !core.state.load(Acquire).lets_quick_pushes_in() {
+            return None;
+        }
+        let (block, tag) = local.allocate_from_ring(claims.len() as u32, class);
+        let mut push = local.pusher().push(block, Word::refers(block, tag), 0);
+        if claim_all(core, local, &mut push, &claims) {
+            return Some((block, tag, push));
+        }
+        drop(push);
+        give_back(core, local, block, tag);
+        None
     }
-    // SAFETY: by the contract.
-    let mut push = unsafe { local.pusher().push(block, this, 0) };
-    claim_all(core, local, &mut push, &claims).then_some(push)
 }
 
 /// Claims a variable that [`Push::claim`] has refused, if nobody has pushed to it yet: the thread
@@ -249,13 +317,13 @@ fn claim_new(
 }
 
 /// Gives back the block of an operation that is not pushed. Its closure was not stored, or stays
-/// the caller's: it is neither called nor dropped here. Returns `false`, what the push returns.
+/// the caller's: it is neither called nor dropped here. Returns what has become ready, in a list.
 ///
 /// # Safety
 /// The block is the caller's, and its push was dropped.
 #[cold]
 #[inline(never)]
-unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, tag: u64) -> bool {
+unsafe fn give_back(core: &Core, local: &ThreadContext, block: *mut Block, tag: u64) -> *mut Block {
     let mut found = ReadyList::new(local);
     // SAFETY: the block is still ours. Its word may not say `PUSHED` yet.
     unsafe {
@@ -273,7 +341,7 @@ unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, 
             local.retire(block);
         }
     }
-    abandon(core, local, found.first)
+    found.first
 }
 
 /// Counts an operation that is not pushed as completed, since it was counted as pushed. `first`:
@@ -281,7 +349,7 @@ unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, 
 #[cold]
 #[inline(never)]
 fn abandon(core: &Arc<Core>, local: &ThreadContext, first: *mut Block) -> bool {
-    local.count_completed();
+    local.count_given_up();
     if !first.is_null() {
         // SAFETY: the list holds ready operations, which are this thread's.
         unsafe { core.hand_out(local, first) };
@@ -292,9 +360,56 @@ fn abandon(core: &Arc<Core>, local: &ThreadContext, first: *mut Block) -> bool {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::{Engine, Kind, Variable};
+    use crate::engine::push::acquire::is_common;
+    use crate::{Completion, Context, Engine, Kind, Variable, WhenFull};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::mpsc::channel;
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
     use std::time::Duration;
+
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// An engine under a bound, and a variable that no log takes: several threads push to it.
+    fn bounded() -> (Engine, Variable) {
+        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false);
+        let engine = engine.bound(1000).when_full(WhenFull::WouldBlock).build().unwrap();
+        let x = engine.new_variable();
+        let turn = || (0..10).for_each(|_| engine.op("turn").writes([x]).push(|_| ()).unwrap());
+        while !is_common(engine.core(), x.index) {
+            std::thread::scope(|scope| _ = scope.spawn(turn));
+            turn();
+            engine.wait_for_all().unwrap();
+        }
+        (engine, x)
+    }
+
+    #[test]
+    fn a_push_that_no_log_takes_keeps_its_permit() {
+        let (engine, x) = bounded();
+        let (send, completions) = channel::<Completion>();
+        let hold = move |_: &crate::RunContext<'_>, completion| send.send(completion).unwrap();
+        engine.op("held").writes([x]).push_async(hold).unwrap();
+        let held = completions.recv().unwrap();
+        let step = engine.op("operator").writes([x]).operator(|_| ()).unwrap();
+        // A thread that waits for room is told of all room that is given back.
+        let (waits, told) = (engine.core().below_bound.join(), Arc::new(Counts(AtomicUsize::new(0))));
+        waits.waker.store(&Waker::from(Arc::clone(&told)));
+        engine.op("closure").writes([x]).push(|_| ()).unwrap();
+        engine.op("asynchronous").writes([x]).push_async(|_, completion: Completion| completion.complete()).unwrap();
+        engine.push(&step, Context::cpu(0), 0).unwrap();
+        assert_eq!(told.0.load(Relaxed), 0, "a push has given its room back");
+        held.complete();
+        engine.wait_for_all().unwrap();
+        assert_eq!(told.0.load(Relaxed), 1, "an end has not told of its room");
+        engine.core().below_bound.leave(&waits);
+    }
 
     /// Closures of every size up to the longest that a block holds, on as many variables as a log
     /// takes.

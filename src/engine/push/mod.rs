@@ -1,7 +1,8 @@
 //! Pushing: turns a list of claims and a closure into an operation that has its tickets.
 //!
 //! [`push`] is called by `api/`, `wait/for_var.rs`, `future/variable.rs`, `gpu/lease.rs` and
-//! `replay/private.rs`. The other public functions are for `api/graph.rs` and `api/operator.rs`.
+//! `replay/private.rs`. The other public functions are for `api/graph.rs`, `api/operator.rs` and
+//! `scope/`.
 //! All of it runs on the pusher. Parts of this folder are used by `ticket_host.rs`, `lifecycle.rs`,
 //! `inline/fast_path.rs`, `wait/` and `future/`. There are three ways:
 //!
@@ -30,10 +31,11 @@ pub mod journal;
 pub mod logged;
 
 use crate::device::{self, Context, Device};
-use crate::engine::backpressure::{give_room_back, make_room};
+use crate::engine::backpressure::Permit;
 use crate::engine::claims::ClaimSource;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::admit;
+use crate::engine::holds::check_commuting;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::nesting::{is_deep, may_help};
 use crate::engine::push::admission::is_over_soon;
@@ -47,7 +49,7 @@ use crate::operation::context::RunContext;
 use crate::operation::erased_closure::{erase, ErasedClosure};
 use crate::sync::thread;
 use crate::thread::context::ThreadContext;
-use std::mem::ManuallyDrop;
+use std::mem::{forget, ManuallyDrop};
 use std::sync::Arc;
 
 /// Pushes an operation: runs it at once or logs it if that is possible, else enlists it.
@@ -108,15 +110,11 @@ unsafe fn try_to_push<F>(
     // SAFETY: `logged::push` gives the storage of a closure of this size. After the call the
     // closure is there, and not in `storage`.
     let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
-    if logged::push(core, request, claims, body, size_of::<F>(), store) {
-        Tried::Ran
-    } else {
-        Tried::NotNow
-    }
+    logged::push(core, request, claims, body, size_of::<F>(), store)
 }
 
 /// Pushes an operation that does not run inside its push: logs it if that is possible, else enlists
-/// it. Also called by `api/graph.rs` and `api/operator.rs`.
+/// it. Also called by `api/graph.rs`, `api/operator.rs` and `scope/`.
 #[inline(never)]
 pub fn push_erased(
     core: &Arc<Core>,
@@ -127,19 +125,28 @@ pub fn push_erased(
     let (body, size) = (closure.body, closure.size());
     // An asynchronous closure that may be short: its pusher has to look whether it is ready.
     let may_start_here = request.flags == 0 && core.may_start_inside(request.property, body);
+    let mut tried = Tried::NotNow;
     let is_logged = core.workers.is_some()
         && !may_start_here
         && closure.offer(|from| {
             // SAFETY: `from` holds a closure of this size, and is used no more if the operation was
             // logged. `logged::push` gives the storage of such a closure.
             let store = |to: *mut u8| unsafe { to.copy_from_nonoverlapping(from, size) };
-            logged::push(core, request, &claims, body, size, store)
+            tried = logged::push(core, request, &claims, body, size, store);
+            matches!(tried, Tried::Ran)
         });
     if is_logged {
         return Ok(());
     }
+    let permit = permit_of(core, &tried);
     claims.check()?;
-    claims.in_order(|claims| push_enlisted(core, request, claims, closure))
+    claims.in_order(|claims| push_enlisted(core, request, claims, closure, permit))
+}
+
+/// The permit under the bound that a try has left to its caller. Also called by
+/// `api/operator.rs`.
+pub fn permit_of<'a>(core: &'a Core, tried: &Tried) -> Option<Permit<'a>> {
+    matches!(tried, Tried::Counted).then(|| Permit::of_counted(core))
 }
 
 /// Pushes an operation that was not pushed one of the quick ways; `tried` says why not, if they
@@ -156,11 +163,14 @@ fn push_on(
     if let Tried::Ran = tried {
         return Ok(());
     }
+    let permit = permit_of(core, &tried);
     claims.check()?;
     match tried {
         Tried::Ran => Ok(()),
         Tried::Busy => claims.in_order(|claims| push_behind(core, request, claims, closure)),
-        Tried::NotNow => claims.in_order(|claims| push_enlisted(core, request, claims, closure)),
+        Tried::NotNow | Tried::Counted => {
+            claims.in_order(|claims| push_enlisted(core, request, claims, closure, permit))
+        }
     }
 }
 
@@ -190,7 +200,7 @@ fn try_wide(
 pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
     // Other contexts have their own workers.
     core.inside.has(request.property)
-        && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED) == 0
+        && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED | FLAG_PHASED) == 0
         && request.context == Context::cpu(0)
         && (core.always_inside(request.property) || is_short())
 }
@@ -207,10 +217,10 @@ pub fn push_behind(
     closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     if core.always_inside(request.property) {
-        return push_enlisted(core, request, claims, closure);
+        return push_enlisted(core, request, claims, closure, None);
     }
     let request = Request { flags: request.flags | FLAG_SHORT, ..*request };
-    push_enlisted(core, &request, claims, closure)?;
+    push_enlisted(core, &request, claims, closure, None)?;
     let local = core.local();
     if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
         core.flush(local);
@@ -218,14 +228,15 @@ pub fn push_behind(
     Ok(())
 }
 
-/// Pushes an operation the enlisted way. `claims` are sorted by variable, without repeats. Also
-/// called by `api/graph.rs` and `api/operator.rs`.
+/// Pushes an operation the enlisted way. `claims` are sorted by variable, without repeats. `permit`
+/// is its permit under the bound, if it has one by now. Also called by `api/operator.rs`.
 #[inline(never)]
-pub fn push_enlisted(
-    core: &Arc<Core>,
+pub fn push_enlisted<'a>(
+    core: &'a Arc<Core>,
     request: &Request,
     claims: &[Claim],
     closure: &mut ErasedClosure<'_>,
+    mut permit: Option<Permit<'a>>,
 ) -> Result<(), Error> {
     let local = core.local();
     let on_device;
@@ -234,6 +245,9 @@ pub fn push_enlisted(
         device::resolve(request.context)?;
         if request.context.device() == Device::Gpu {
             admit::find(core, request.context)?;
+            if request.flags & FLAG_PHASED != 0 {
+                check_commuting(core, request, claims)?;
+            }
             let queued = if request.property.runs_on_pusher() { 0 } else { FLAG_GPU };
             on_device = Request { flags: request.flags | queued, ..*request };
             request = &on_device;
@@ -241,8 +255,8 @@ pub fn push_enlisted(
     }
     let counted = core.settings.bound > 0 && request.flags & FLAG_WAIT == 0;
     let pushed = loop {
-        if counted {
-            make_room(core, local, request.flags & FLAG_BEYOND != 0)?;
+        if counted && permit.is_none() {
+            permit = Some(Permit::make(core, local, request.flags & FLAG_BEYOND != 0)?);
         }
         match enlist::enlist(core, local, request, claims, closure) {
             // The closure is still here. The engine is stopped only for a fork, or runs again by
@@ -251,46 +265,45 @@ pub fn push_enlisted(
                 if error.kind() == ErrorKind::Stopped && request.flags & FLAG_WAIT == 0 && is_over_soon(core) =>
             {
                 // An operation that the fork waits for may wait for room.
-                if counted {
-                    give_room_back(core);
-                }
+                drop(permit.take());
                 thread::yield_now();
             }
             pushed => break pushed,
         }
     };
-    match pushed {
-        Ok(Pushed { stands, block, found, will_look }) => {
-            // User code may run only from here on, because the pin is gone. Operations that other
-            // threads have left come first: they must not wait for what this one does.
-            if will_look {
-                core.dispatch.take_over(core, local);
-            }
-            // SAFETY: a ready operation is this thread's to run. All that was found is ready, and
-            // this thread's.
-            unsafe {
-                if stands.is_ready {
-                    start(core, local, block, request);
-                }
-                if !found.is_null() {
-                    // Waits among the found operations end right here.
-                    core.hand_out(local, found);
-                    core.flush(local);
-                }
-            }
-            if stands.is_void {
-                let gone = claims.iter().find(|claim| resolve(core, claim.variable).is_err());
-                return Err(deleted(gone.unwrap_or(&claims[0]).variable));
-            }
-            Ok(())
+    let Pushed { stands, block, found, will_look } = pushed?;
+    forget(permit);
+    // User code may run only from here on, because the pin is gone. Operations that other threads
+    // have left come first: they must not wait for what this one does.
+    if will_look {
+        core.dispatch.take_over(core, local);
+    }
+    // SAFETY: a ready operation is this thread's to run. All that was found is ready, and this
+    // thread's.
+    unsafe {
+        // What was found first: it must not wait for an operation that runs here.
+        if !found.is_null() {
+            // Waits among the found operations end right here.
+            core.hand_out(local, found);
+            core.flush(local);
         }
-        Err(error) => {
-            if counted {
-                give_room_back(core);
-            }
-            Err(error)
+        if stands.is_ready {
+            start(core, local, block, request);
         }
     }
+    if stands.is_void {
+        let gone = claims.iter().find(|claim| resolve(core, claim.variable).is_err());
+        return Err(deleted(gone.unwrap_or(&claims[0]).variable));
+    }
+    Ok(())
+}
+
+/// Makes an operation without variables for a scope: it is ready, and the caller's to give away.
+/// An operation of the engine is in flight meanwhile, so the engine runs: that which the caller is
+/// inside of, or a child that it has not given away. Called by `scope/`.
+pub fn make_free(core: &Arc<Core>, request: &Request, closure: &mut ErasedClosure<'_>) -> *mut Block {
+    logged::fill_free(core, request, closure)
+        .unwrap_or_else(|| enlist::enlist_free(core, core.local(), request, closure))
 }
 
 /// Runs or hands out an operation whose tickets had all come when it was pushed.
@@ -306,9 +319,12 @@ unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, requ
         }
         let short = (*block).flags & FLAG_SHORT != 0;
         let inline = (short || request.property.runs_on_pusher()) && !is_deep();
-        if request.flags & (FLAG_WAIT | FLAG_GPU) != 0 || inline {
+        if request.flags & (FLAG_WAIT | FLAG_GPU | FLAG_SCOPED) != 0 || inline {
             if request.flags & FLAG_GPU != 0 {
                 return core.submit_to_device(local, block, ReadyCause::Pushed);
+            }
+            if request.flags & FLAG_SCOPED != 0 {
+                return core.offer(block);
             }
             core.execute(local, block, None);
             // Also inside another operation, which may have been completed already.

@@ -16,28 +16,32 @@ use crate::device::{self, Context, Device};
 use crate::engine::claims;
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;
+use crate::engine::holds::check_commutes;
+use crate::engine::replay::guided::SEAT;
 use crate::engine::replay::node_block::{NodeBlock, NodeKind};
 use crate::engine::replay::part::{LENT, PART};
 use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::program::{Body, LanePlace, Node, Part, Program, Replay, UsedSlot};
+use crate::engine::replay::seats::{place_block, GuidedReplay};
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind};
-use crate::graph::edges::{predecessors, renumbered, schedule, NodeUse};
+use crate::graph::edges::{predecessors, renumbered, schedule, Adjacency, NodeUse};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::access::Mode;
-use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED};
+use crate::operation::block::{FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED};
 use crate::operation::layout::MOST_ACCESSES;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::MODELLED;
-use crate::tickets::word::UNUSED;
+use crate::sync::{AtomicUsize, MODELLED};
+use crate::util::bucket_array::Location;
 use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
+use crossbeam_utils::CachePadded;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -107,7 +111,7 @@ impl Recording {
             admit::find(core, captured.context)?;
         }
         for claim in claims {
-            self.private.resolve(core, claim.variable)?;
+            check_commutes(claim, self.private.resolve(core, claim.variable)?)?;
         }
         // It is valid.
         if captured.context.device() == Device::Gpu && !self.devices.contains(&captured.context) {
@@ -119,7 +123,7 @@ impl Recording {
             if number == next {
                 self.variables.push(*claim);
             }
-            let writes = claim.mode != Mode::Read;
+            let writes = claim.mode.changes();
             if writes {
                 self.variables[number as usize].mode = Mode::Write;
             }
@@ -172,7 +176,9 @@ impl Recording {
         let priorities: Vec<i32> = self.recorded.iter().map(|recorded| recorded.priority).collect();
         let order = schedule(&before, &priorities);
         let ordered = renumbered(&before, &order);
-        let (places, common, fixed) = self.places(core, &order);
+        let guided = !uses_devices && self.is_guided(core, &before);
+        let threads = threads(core, guided);
+        let (places, common, fixed) = self.places(core, &order, if guided { 1 } else { threads });
         let lanes = partition(&ordered, common, &fixed);
         let members: Vec<Member> = order
             .iter()
@@ -205,13 +211,16 @@ impl Recording {
         let mut claims: Vec<Claim> = self.variables.into_iter().filter(|claim| !is_private(claim)).collect();
         claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
-        let spread_policy =
-            SpreadPolicy::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
+        // The threads of a guided replay share operations, and not segments.
+        let (runners, parts) = if guided { (threads, captured) } else { (places.len(), plan.segments.len()) };
+        let spread_policy = SpreadPolicy::new(plain, runners, parts, waits).spread_after(whole.spreads_after);
+        let claims = claims::order(&mut claims);
         let inner = Program {
             core: Arc::clone(core),
             id: whole.id,
             name: whole.name,
-            claims: claims::order(&mut claims).into(),
+            claims: claims.into(),
+            located: claims.iter().map(|claim| (*claim, Location::of(claim.variable.index))).collect(),
             variable: whole.variable,
             captured,
             nodes,
@@ -219,7 +228,8 @@ impl Recording {
             writes,
             _private: self.private,
             lanes: Lanes::new(plan),
-            blocks: places.iter().map(lane_block).collect(),
+            guided: guided.then(|| Box::new(GuidedReplay::new(captured, threads, &SEAT))),
+            blocks: places.iter().map(|place| place_block(place.property, &LANE)).collect(),
             flags: places
                 .iter()
                 .fold(if uses_devices { FLAG_GRAPH | FLAG_UNLOOKED } else { FLAG_GRAPH }, |flags, place| {
@@ -229,9 +239,22 @@ impl Recording {
             devices: self.devices.into(),
             common,
             plain,
-            replay: UnsafeCell::new(Replay::none(spread_policy)),
+            replay: CachePadded::new(UnsafeCell::new(Replay::none(spread_policy))),
+            given: CachePadded::new(AtomicUsize::new(0)),
+            returned: CachePadded::new(AtomicUsize::new(0)),
         };
         Ok((inner, edges))
+    }
+
+    /// Whether threads share the operations as they come: if none waits for another, each ends with
+    /// its call, and any worker may run it.
+    fn is_guided(&self, core: &Core, before: &Adjacency) -> bool {
+        let runs_anywhere =
+            |of: &Captured| matches!(of.body, Body::Sync(_)) && elsewhere(core, of.context, of.property).is_none();
+        core.settings.kind != Kind::Naive
+            && self.recorded.len() > 1
+            && self.recorded.iter().all(runs_anywhere)
+            && (0..before.len()).all(|operation| before.of(operation).is_empty())
     }
 
     /// Refuses a graph with too many operations or uses of variables.
@@ -258,8 +281,7 @@ impl Recording {
     /// The places of the lanes: first the common lanes, for any operation, one a thread; then one
     /// for each other place where operations have to run. Also returns the number of common lanes,
     /// and for each operation (in `order`) the lane that it has to be in, if any.
-    fn places(&self, core: &Core, order: &[u32]) -> (Vec<LanePlace>, usize, Vec<Option<u32>>) {
-        let common = threads(core);
+    fn places(&self, core: &Core, order: &[u32], common: usize) -> (Vec<LanePlace>, usize, Vec<Option<u32>>) {
         let mut places: Vec<LanePlace> =
             (0..common).map(|worker| LanePlace { property: Property::Normal, worker, device: None }).collect();
         let fixed = order.iter().map(|recorded| {
@@ -313,15 +335,16 @@ fn nodes(
 }
 
 /// How many threads can run operations of a graph at once: the workers, and one helper if there is
-/// a core for it.
-fn threads(core: &Core) -> usize {
+/// a core for it. Where threads share the operations as they come there is always room for a
+/// helper: nobody waits for it.
+fn threads(core: &Core, guided: bool) -> usize {
     let settings = &core.settings;
     match settings.kind {
         Kind::Naive => 1,
         _ if MODELLED => 2,
         _ => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let waiter = usize::from(settings.waiters_help && settings.cpu_workers < cores);
+            let waiter = usize::from(settings.waiters_help && (guided || settings.cpu_workers < cores));
             settings.cpu_workers + waiter
         }
     }
@@ -358,19 +381,6 @@ impl LanePlace {
             _ => 0,
         }
     }
-}
-
-/// The block by which a lane is handed to a thread.
-fn lane_block(place: &LanePlace) -> UnsafeCell<Block> {
-    let mut block = std::mem::MaybeUninit::<Block>::uninit();
-    // SAFETY: the memory is ours, aligned, and as large as a block of class 0.
-    let mut block = unsafe {
-        Block::initialise(block.as_mut_ptr(), 0, UNUSED.0);
-        Block::set_kind(block.as_mut_ptr(), place.property, Context::cpu(0));
-        block.assume_init()
-    };
-    block.body = &raw const LANE;
-    UnsafeCell::new(block)
 }
 
 /// Makes an operation one of a graph that uses devices: gives it a block. One of a device also

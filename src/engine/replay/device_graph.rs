@@ -34,6 +34,7 @@ use crate::operation::closure::{catch, DropGuarded};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::operation::name::Name;
+use crate::util::spans;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -222,7 +223,12 @@ impl DeviceGraph {
         for captive in &mut self.captives {
             let running = CurrentCaptive { core: &self.core, name: captive.name, uses: &captive.uses };
             let context = RunContext { name: captive.name.as_str(), ..*run };
-            let outcome = within(&running, || catch(|| (captive.call)(&context)));
+            let outcome = within(&running, || {
+                catch(|| {
+                    let _span = spans::call(context.name);
+                    (captive.call)(&context)
+                })
+            });
             let outcome = outcome.and(self.core.make_current(&self.gpu));
             outcome.map_err(|fault| Error::of_operation(captive.name.as_str(), fault))?;
         }

@@ -1,12 +1,19 @@
 //! Running a graph: what a replay does when its turn comes, and how its lanes get to threads.
 //!
-//! [`Program::begin`] and [`Program::run_all`] are called by `api/graph.rs`, as the closures of the
-//! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
-//! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
-//! with the vtable [`LANE`], which goes through the dispatch like an operation. [`part`] has the
-//! operations of graphs that use devices, and [`pipelined`] the closures of `api/pipeline.rs`,
-//! which has no program. `api/capture.rs`, `api/capture_builder.rs` and `api/pipeline.rs` use
-//! [`assemble`], which makes programs; `api/operator.rs` makes bodies, of [`program`].
+//! `api/graph.rs` pushes a closure of [`replaying`] as the operation that a replay is; [`limits`]
+//! has until when its operations may start. [`Program::begin`] runs it: by itself, as long as one
+//! thread is enough. Else it starts the lanes, and [`Runner`] runs their segments by the protocol
+//! of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`] with the
+//! vtable [`LANE`], which goes through the dispatch like an operation. Graphs without edges have no
+//! lanes but [`guided`] replays. [`part`] has the operations of graphs that use devices, and
+//! [`pipelined`] the closures of `api/pipeline.rs`, which has no program. `api/capture.rs`,
+//! `api/capture_builder.rs` and `api/pipeline.rs` use [`assemble`], which makes programs;
+//! `api/operator.rs` makes bodies, of [`program`].
+//!
+//! A replay has no count of its graph until it has lanes, since two cores would write that in turn.
+//! The deletion of the graph's own variable keeps the graph, and comes after all replays
+//! (`Graph::drop` in `api/graph.rs`). What may be on its way when a replay is over has a count: the
+//! runners of lanes, and threads that complete an operation.
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which
 //! nothing else can use. So no other operation touches them while it runs. Among its own operations
@@ -19,6 +26,8 @@
 
 pub mod assemble;
 pub mod device_graph;
+pub mod guided;
+pub mod limits;
 pub mod merged;
 pub mod node_block;
 pub mod node_call;
@@ -26,23 +35,28 @@ pub mod part;
 pub mod pipelined;
 pub mod private;
 pub mod program;
+pub mod replaying;
 pub mod runner;
+pub mod seats;
 pub mod spread_policy;
 
 use crate::device::raw::RawStream;
 use crate::device::Device;
-use crate::engine::core::ReadyCause;
+use crate::engine::core::{Core, ReadyCause};
+use crate::engine::execute::Called;
 use crate::engine::nesting::{enter, leave};
+use crate::engine::replay::limits::{ReplayLimits, LIMITED};
 use crate::engine::replay::program::{Body, Node, Program, ENDED, RETURNED};
 use crate::engine::replay::runner::{CurrentNode, Runner};
 use crate::error::{Failure, Fault, Stamp};
-use crate::graph::lanes::{LaneHost, Rest};
+use crate::graph::lanes::{Beginning, LaneHost, Rest, SerialStep};
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Run, Vtable};
 use crate::operation::completion::{Completion, Due, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::operation::layout::Layout;
+use crate::operation::start_limits::StartLimits;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::worker::current::CurrentWorker;
@@ -100,40 +114,108 @@ unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
     rest
 }
 
+impl Core {
+    /// Calls a replay, which may ask for its completion. Returns what `Core::end_call` needs if it
+    /// has; then the block may be another operation's. Else the replay has ended. Called by
+    /// `execute.rs`.
+    ///
+    /// # Safety
+    /// As `Core::begin_call`.
+    pub(super) unsafe fn call_replay(
+        self: &Arc<Self>,
+        local: &ThreadContext,
+        block: *mut Block,
+        worker: Option<usize>,
+        call: impl FnOnce(&mut dyn FnMut() -> Completion),
+    ) -> Option<Called> {
+        let mut called = None;
+        call(&mut || {
+            // SAFETY: by the contract.
+            let (completion, kept) = unsafe { self.begin_call(local, block, worker) };
+            called = Some(kept);
+            completion
+        });
+        called
+    }
+}
+
 impl Program {
-    /// Begins a replay that was pushed as an asynchronous operation: sends its start to a lane, and
-    /// runs this lane if it is idle. The lane is the one with the number of the calling worker.
-    /// Workers with higher numbers, and threads that are no workers, take the last common lane.
+    /// Runs a replay on the calling thread if one is enough, and returns when it is over. Else asks
+    /// `detach` for the completion, sends what is left of the replay to a lane, and runs this lane
+    /// if it is idle. The lane is the one with the number of the calling worker. Workers with
+    /// higher numbers, and threads that are no workers, take the last common lane.
     ///
     /// # Safety
     /// It is the replay's turn: no other replay of the graph is under way.
-    pub unsafe fn begin(self: &Arc<Self>, run: &RunContext<'_>, priority: i32, completion: Completion) {
+    unsafe fn begin(self: &Arc<Self>, run: &RunContext<'_>, priority: i32, detach: &mut dyn FnMut() -> Completion) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
-        // SAFETY: by the contract; the runners of the last replay do not look at it any more.
-        unsafe {
-            let replay = &mut *self.replay.get();
-            (replay.completion, replay.stamp, replay.pushed, replay.priority) =
-                (Some(completion), stamp, pushed, priority);
-        }
         let last = self.common as u32 - 1;
         let lane = run.worker.map_or(last, |worker| last.min(worker as u32));
+        // SAFETY: by the contract; the runners of the last replay do not look at it any more.
+        let is_alone = unsafe {
+            let replay = &mut *self.replay.get();
+            (replay.stamp, replay.pushed, replay.priority) = (stamp, pushed, priority);
+            replay.spread_policy.begin(self.core.inline_policy.clock())
+        };
+        if let Some(guided) = &self.guided {
+            // SAFETY: the contract is passed on.
+            return unsafe { self.begin_guided(guided, run.worker, is_alone, detach) };
+        }
+        let mut beginning = Beginning { from: 0, alone: false };
+        if is_alone {
+            // SAFETY: no lane has a part of the replay.
+            let Some(left) = (unsafe { self.run_without_lanes(lane, run.worker) }) else {
+                return self.give_back();
+            };
+            beginning = left;
+        }
+        // The replay may be over before this thread has left the lane.
+        let held = Arc::clone(self);
+        self.give_back();
         // SAFETY: it is the replay's turn. If `lanes.begin` returns `true` this thread is the
         // lane's runner.
         unsafe {
-            if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
+            let replay = &mut *self.replay.get();
+            (replay.completion, replay.beginning) = (Some(detach()), beginning);
+            // A replay that goes on alone has paused: the thread has something else to do first.
+            if self.lanes.begin(lane) && (beginning.alone || work(self, lane, run.worker) == Rest::Paused) {
                 CurrentWorker::end_turn();
                 let block = self.lend_block(lane);
                 self.core.dispatch.submit(&self.core, self.core.local(), block, ReadyCause::Later);
             }
         }
+        let core = Arc::clone(&held.core);
+        Program::let_go(core.local(), held);
     }
 
-    /// Runs all operations in a row on the calling thread: for a plain graph on a naive engine.
+    /// Runs a replay from its first segment on, like `run_alone` of `graph/spread.rs`, but without
+    /// a lane. Returns how lanes go on with it, or `None` if it is over.
+    ///
+    /// # Safety
+    /// It is the replay's turn, and no lane has a part of it.
+    unsafe fn run_without_lanes(self: &Arc<Self>, lane: u32, worker: Option<usize>) -> Option<Beginning> {
+        let running = CurrentNode::new(self);
+        let mut runner = Runner::new(self, &running, lane, worker);
+        within(&running, || {
+            let order = &self.lanes.plan().order;
+            for (from, segment) in (1..).zip(order) {
+                runner.run(*segment);
+                let step = runner.alone(order.len() - from as usize);
+                if step != SerialStep::GoOn {
+                    return Some(Beginning { from, alone: step == SerialStep::Pause });
+                }
+            }
+            runner.over();
+            None
+        })
+    }
+
+    /// Runs all operations in a row, without a look at the clock.
     ///
     /// # Safety
     /// It is the replay's turn: no other replay of the graph is under way.
     #[inline]
-    pub unsafe fn run_all(self: &Arc<Self>, run: &RunContext<'_>) {
+    unsafe fn run_all(self: &Arc<Self>, run: &RunContext<'_>) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
         // SAFETY: by the contract.
         unsafe {
@@ -148,6 +230,18 @@ impl Program {
             });
             self.count_writes();
         }
+    }
+
+    /// Gives the replay that is about to begin its limits. Returns the context for
+    /// [`Program::begin`] or [`Program::run_all`].
+    ///
+    /// # Safety
+    /// Like for [`Program::begin`], which follows.
+    pub unsafe fn limit<'a>(&self, run: &RunContext<'a>, limits: StartLimits) -> RunContext<'a> {
+        let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
+        // SAFETY: by the contract; the runners of the last replay do not look at it any more.
+        unsafe { (*self.replay.get()).limits = ReplayLimits::begin(limits) };
+        RunContext { pushed: Some((stamp, pushed | LIMITED)), ..*run }
     }
 
     /// Prepares the block of a lane for the thread that is to run the lane, with a reference to the

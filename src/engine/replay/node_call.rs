@@ -1,5 +1,5 @@
 //! Calls an operation of a graph with care: one that is asynchronous, profiled or on a device, or
-//! any operation after a failure.
+//! any operation after a failure, or of a replay with limits.
 //!
 //! Used by `replay/runner.rs`, and by `replay/part.rs` for operations that another thread than the
 //! lane's runner calls. Either way the thread has the lane, or was given the operation by it. An
@@ -16,6 +16,7 @@ use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
+use crate::util::spans;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -43,13 +44,16 @@ impl Program {
     ) -> bool {
         let core = &self.core;
         // SAFETY: the replay is under way, since this operation of it is.
-        let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed) };
+        let replay = unsafe { &*self.replay.get() };
+        let (stamp, pushed) = (replay.stamp, replay.pushed_at());
         // Relaxed: a failure that concerns this operation was noted before this thread learned that
         // the predecessors have ended.
         let state = core.state.load(Relaxed);
         let inherited = if state.has_failed() { self.inherited(node, stamp) } else { None };
         let may = may(inherited.is_some());
-        let skip = may.is_err() || is_skipped(node.property, inherited.is_some(), state);
+        let behind = is_skipped(node.property, inherited.is_some(), state);
+        let may = if behind { may } else { may.and_then(|()| replay.within_limits().map_err(Some)) };
+        let skip = may.is_err() || behind;
         let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
         let context =
             RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..*context };
@@ -69,7 +73,10 @@ impl Program {
                 // another thread, but that thread touches no field of the node that this call uses.
                 let outcome = around(None, &mut || unsafe {
                     let completion = Completion::new(Arc::clone(&engine), std::ptr::from_ref(node).cast_mut().cast());
-                    call(completion, |completion| (*detached.call.get())(&context, completion))
+                    call(completion, |completion| {
+                        let _span = spans::call(context.name);
+                        (*detached.call.get())(&context, completion);
+                    })
                 });
                 drop(engine);
                 if let Err(fault) = outcome {
@@ -82,7 +89,13 @@ impl Program {
             Body::Sync(call) if !skip => {
                 let record: Option<RecordFn<'_>> = if pushed != 0 { Some(&record) } else { None };
                 // SAFETY: the caller has the node to itself.
-                around(record, &mut || catch(|| unsafe { (*call.get())(&context) }))
+                around(record, &mut || {
+                    catch(|| {
+                        let _span = spans::call(context.name);
+                        // SAFETY: as above.
+                        unsafe { (*call.get())(&context) }
+                    })
+                })
             }
             body => {
                 if let Body::Async(detached) = body {
@@ -128,7 +141,7 @@ impl Program {
     /// The operation is the caller's, so that the replay is under way.
     unsafe fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) -> Option<usize> {
         // SAFETY: by the contract.
-        let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed) };
+        let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed_at()) };
         let name = node.name.as_str();
         if pushed == 0 || name.is_empty() {
             return None;

@@ -7,31 +7,36 @@
 //! lets go of it last drops it, with the closures.
 //!
 //! It does not change, but for the cells and atomics. Those of an operation belong to the runner of
-//! its lane, or to the thread that was given its block; the thread that completes it writes `stage`
-//! and `outcome` (`finish` in `replay/mod.rs`). A pipeline's asynchronous operation has a
-//! [`Detached`] too, and no lane (`AsyncStep` in `pipelined.rs`). The block of a lane belongs to
-//! the thread that hands out the lane, and then to the one that runs it. [`Replay`] is written by
-//! the thread that begins the replay, and by the runner that ends it or runs it alone; between them
-//! all runners read it.
+//! its lane, or to the thread that was given it by a block or took it in a chunk
+//! (`replay/guided.rs`); the thread that completes it writes `stage` and `outcome` (`finish` in
+//! `replay/mod.rs`). Pushers of replays count in `given`, and threads that have run one in
+//! `returned`. A pipeline's asynchronous operation has a [`Detached`] too, and no lane (`AsyncStep`
+//! in `pipelined.rs`). The block of a lane belongs to the thread that hands out the lane, and then
+//! to the one that runs it. [`Replay`] is written by the thread that begins the replay, and by the
+//! runner that ends it or runs it alone; between them all runners read it.
 
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::nesting::{inside, mark_inside};
+use crate::engine::replay::limits::{ReplayLimits, LIMITED};
 use crate::engine::replay::node_block::NodeBlock;
 use crate::engine::replay::private::PrivateVariables;
+use crate::engine::replay::seats::GuidedReplay;
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::request::Claim;
 use crate::error::{Failure, Fault, Source, Stamp};
-use crate::graph::lanes::Lanes;
+use crate::graph::lanes::{Beginning, Lanes};
 use crate::operation::block::Block;
 use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::{AtomicU8, Ordering::*};
+use crate::sync::{AtomicU8, AtomicUsize, Ordering::*};
+use crate::util::bucket_array::Location;
 use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::Arc;
@@ -137,6 +142,7 @@ pub struct Program {
     pub name: Name,
     /// All variables of the graph but the private ones, and the graph's own variable, in order.
     pub claims: Box<[Claim]>,
+    pub located: Box<[(Claim, Location)]>,
     /// The graph's own variable, which every replay changes.
     pub variable: Variable,
     /// How many operations were captured. A [`DeviceGraph`](super::device_graph::DeviceGraph) is
@@ -150,6 +156,9 @@ pub struct Program {
     /// Kept until the graph is gone.
     pub _private: PrivateVariables,
     pub lanes: Lanes,
+    /// How threads share the operations, if none waits for another. There is one lane then, which
+    /// no thread runs.
+    pub guided: Option<Box<GuidedReplay>>,
     /// For each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,
     pub places: Box<[LanePlace]>,
@@ -164,8 +173,12 @@ pub struct Program {
     /// Whether one thread may run all operations in a row: all lanes are common, and no operation
     /// is asynchronous.
     pub plain: bool,
-    /// The replay under way.
-    pub replay: UnsafeCell<Replay>,
+    /// The replay under way, apart from what a push of a replay reads.
+    pub replay: CachePadded<UnsafeCell<Replay>>,
+    /// How many replays were given the graph, by their pushers, and how many do not need it any
+    /// more, by the threads that have run them. Those that were never run are not in the second.
+    pub given: CachePadded<AtomicUsize>,
+    pub returned: CachePadded<AtomicUsize>,
 }
 
 // SAFETY: nodes, blocks and the replay are touched only by a thread that has them to itself. A
@@ -178,21 +191,61 @@ unsafe impl Send for Program {}
 
 /// The data of a replay. Written when it begins, read until it ends.
 pub struct Replay {
+    /// `None` while the thread that has begun the replay runs it without a lane.
     pub completion: Option<Completion>,
     pub stamp: Stamp,
-    /// When the replay was pushed, if it is profiled; else 0.
+    /// When the replay was pushed, if it is profiled; else 0. With [`LIMITED`] if it has limits.
     pub pushed: u64,
     pub priority: i32,
+    /// How it goes on when it comes to a lane.
+    pub beginning: Beginning,
     pub spread_policy: SpreadPolicy,
+    /// Looked at only with [`LIMITED`]. They stay until the next replay with limits.
+    pub limits: ReplayLimits,
 }
 
 impl Replay {
     pub fn none(spread_policy: SpreadPolicy) -> Replay {
-        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, spread_policy }
+        let (beginning, limits) = (Beginning { from: 0, alone: false }, ReplayLimits::default());
+        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, beginning, spread_policy, limits }
+    }
+
+    /// When the replay was pushed, if it is profiled; else 0.
+    pub fn pushed_at(&self) -> u64 {
+        self.pushed & !LIMITED
+    }
+
+    /// Refuses an operation that may not start any more.
+    pub fn within_limits(&self) -> Result<(), Fault> {
+        if self.pushed & LIMITED == 0 {
+            return Ok(());
+        }
+        self.limits.refusal().map_or(Ok(()), |error| Err(Fault::failed(error.into())))
     }
 }
 
 impl Program {
+    /// Whether no replay has still to use the graph without a count. For its only handle.
+    pub fn is_returned(&self) -> bool {
+        // Acquire: pairs with the release in `give_back`, so that the graph can be dropped.
+        // Relaxed: the pushes came before the handle's drop.
+        self.returned.load(Acquire) == self.given.load(Relaxed)
+    }
+
+    /// Says that a push of a replay was refused.
+    #[cold]
+    pub fn take_back(&self) {
+        // Relaxed: as in `Replaying::new`.
+        self.given.fetch_sub(1, Relaxed);
+    }
+
+    /// Says that a replay, whose turn it is, does not use the graph any more without a count.
+    #[inline]
+    pub fn give_back(&self) {
+        // Release: pairs with the acquire in `is_returned`. No exchange: it is one replay's turn.
+        self.returned.store(self.returned.load(Relaxed).wrapping_add(1), Release);
+    }
+
     /// Steps the versions of the variables that a replay has changed.
     pub fn count_writes(&self) {
         for (slot, writes) in &self.writes {

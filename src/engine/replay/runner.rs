@@ -1,12 +1,13 @@
 //! The runner of a lane: runs the operations of its segments one after the other, with their
 //! failures and their profiler events.
 //!
-//! Used by `replay/mod.rs` and `replay/part.rs`, and called back by `graph/lanes.rs` as its
-//! [`LaneHost`]. One thread at a time runs a lane. While a replay runs on one thread, its runner
-//! runs segments of all lanes: the lane of an operation is that of its segment in the plan, not
-//! that of the runner. A [`Runner`] lies on the stack of its thread: a worker, a thread that helps,
-//! or the one that has begun the replay. The lane of a device is run by any thread that has a
-//! message for it.
+//! Used by `replay/mod.rs`, `replay/guided.rs` and `replay/part.rs`, and called back by
+//! `graph/lanes.rs` as its [`LaneHost`]. One thread at a time runs a lane. While a replay runs on
+//! one thread, its runner runs segments of all lanes: the lane of an operation is that of its
+//! segment in the plan, not that of the runner. The thread that begins a replay has a runner too
+//! before the replay has come to a lane (`Program::begin`). A [`Runner`] lies on the stack of its
+//! thread: a worker, a thread that helps, or the one that has begun the replay. The lane of a
+//! device is run by any thread that has a message for it.
 //!
 //! The quick way is here; `replay/node_call.rs` has the other. A failure goes to `Program::mark`
 //! (`replay/program.rs`), which has `Core::record` (`engine/execute.rs`) note it.
@@ -14,13 +15,14 @@
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::replay::program::{Body, LanePlace, Node, Program, Replay};
-use crate::graph::lanes::{LaneHost, SerialStep};
-use crate::operation::closure::catch;
+use crate::graph::lanes::{Beginning, LaneHost, SerialStep};
+use crate::operation::closure::catch_call;
 use crate::operation::context::RunContext;
 use crate::operation::current::{Current, May};
 use crate::sync::Ordering::*;
 use crate::worker::group::Group;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Operations that a runner runs before its thread does something else for once.
@@ -104,8 +106,29 @@ impl<'a> Runner<'a> {
         unsafe { &*self.graph.replay.get() }
     }
 
+    /// Runs operations in a row. Returns whether the last has ended; an asynchronous one is alone.
+    ///
+    /// # Safety
+    /// Their turn has come, and the caller has them to itself.
+    #[inline]
+    pub unsafe fn run_nodes(&mut self, range: Range<usize>) -> bool {
+        let (graph, mut ended) = (self.graph, true);
+        self.measured += range.len() as u32;
+        for node in &graph.nodes[range] {
+            // SAFETY: by the contract.
+            ended = unsafe { self.run_node(node) };
+        }
+        ended
+    }
+
+    /// How many operations to run before [`LaneHost::alone`] is asked.
+    pub fn stride(&self) -> usize {
+        // SAFETY: asked by the only thread that runs the replay.
+        unsafe { (*self.graph.replay.get()).spread_policy.interval().max(1) as usize }
+    }
+
     /// Runs an operation; says whether it has ended. This is the quick way: the operation is
-    /// synchronous, nothing has failed, and nothing is profiled.
+    /// synchronous, nothing has failed, nothing is profiled, and the replay has no limits.
     ///
     /// # Safety
     /// The operation's turn has come, and the caller has its segment.
@@ -121,7 +144,8 @@ impl<'a> Runner<'a> {
         unsafe {
             match &node.body {
                 Body::Sync(call) if !state.may_skip() && self.replay().pushed == 0 => {
-                    if let Err(fault) = catch(|| (*call.get())(&self.context)) {
+                    let called = catch_call(&self.context, || (*call.get())(&self.context));
+                    if let Err(fault) = called {
                         self.graph.mark(node, Err(fault), None, self.replay().stamp);
                     }
                     true
@@ -132,7 +156,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs an operation that is asynchronous, profiled, or of a graph that uses devices; or any
-    /// operation after a failure. Says whether it has ended.
+    /// operation after a failure, or of a replay with limits. Says whether it has ended.
     ///
     /// # Safety
     /// Like for [`Runner::run_node`].
@@ -159,16 +183,10 @@ impl<'a> Runner<'a> {
 impl LaneHost for Runner<'_> {
     #[inline]
     fn run(&mut self, segment: u32) -> bool {
-        let graph = self.graph;
-        let range = &graph.lanes.plan().segments[segment as usize].operations;
-        let mut ended = true;
-        for node in &graph.nodes[range.start as usize..range.end as usize] {
-            // SAFETY: the protocol of the lanes has given this thread the segment. An asynchronous
-            // operation is alone in its segment.
-            ended = unsafe { self.run_node(node) };
-        }
-        self.measured += range.end - range.start;
-        ended
+        let range = &self.graph.lanes.plan().segments[segment as usize].operations;
+        // SAFETY: the protocol of the lanes has given this thread the segment, or no lane has a
+        // part of the replay yet.
+        unsafe { self.run_nodes(range.start as usize..range.end as usize) }
     }
 
     fn conclude(&mut self, segment: u32) {
@@ -184,22 +202,21 @@ impl LaneHost for Runner<'_> {
         unsafe { self.graph.hand_out(lane) }
     }
 
-    fn begins_alone(&mut self) -> bool {
+    fn begins(&mut self) -> Beginning {
         self.measured = 0;
-        // SAFETY: a replay begins with this call, before any other lane is started.
-        let spread_policy = unsafe { &mut (*self.graph.replay.get()).spread_policy };
-        spread_policy.begin()
+        // SAFETY: the thread that has sent the replay has written it, and no other lane is started.
+        unsafe { (*self.graph.replay.get()).beginning }
     }
 
     #[inline]
     fn alone(&mut self, left: usize) -> SerialStep {
         // SAFETY: no other lane is started.
         let spread_policy = unsafe { &mut (*self.graph.replay.get()).spread_policy };
-        if self.measured < spread_policy.interval() {
+        if left == 0 || self.measured < spread_policy.interval() {
             return SerialStep::GoOn;
         }
         let run = std::mem::replace(&mut self.measured, 0);
-        if spread_policy.spreads(left) {
+        if spread_policy.spreads(self.core.inline_policy.clock(), left) {
             return SerialStep::Spread;
         }
         if self.takes_a_break(run) {
@@ -233,7 +250,7 @@ impl LaneHost for Runner<'_> {
         // nothing of this one is touched after it.
         let completion = unsafe {
             let replay = &mut *self.graph.replay.get();
-            replay.spread_policy.over();
+            replay.spread_policy.over(self.core.inline_policy.clock());
             replay.completion.take()
         };
         if let Some(completion) = completion {

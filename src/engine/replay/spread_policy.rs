@@ -16,8 +16,9 @@
 
 #![forbid(unsafe_code)]
 
+use crate::platform::tsc::{Reading, Tsc};
 use crate::sync::MODELLED;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a segment costs when several threads run the lanes; what each wait for another lane adds (a
 /// cache line that moves); and what it costs to start the lanes. In seconds.
@@ -49,10 +50,12 @@ pub struct SpreadPolicy {
     trusted: u32,
     /// Whether the replay under way was begun alone, and when. `None`: it is not measured.
     begun_alone: bool,
-    began: Option<Instant>,
+    began: Option<Reading>,
     /// When the clock was last looked at, and how many segments were left then.
-    looked: Option<Instant>,
+    looked: Option<Reading>,
     left: usize,
+    /// Where the counter is when enough time has passed since then to judge it.
+    judged_from: u64,
     /// Operations until the next look.
     interval: u32,
     /// Whether the last look found that it pays to spread, and whether some look of this replay
@@ -90,6 +93,7 @@ impl SpreadPolicy {
             began: None,
             looked: None,
             left: 0,
+            judged_from: 0,
             interval: OPERATIONS_A_LOOK,
             suspected: false,
             refuted: false,
@@ -109,18 +113,24 @@ impl SpreadPolicy {
     }
 
     /// A replay begins; `true`: on one thread alone.
-    pub fn begin(&mut self) -> bool {
-        if !self.plain || self.lanes == 1 || MODELLED {
-            return self.plain && self.lanes == 1;
+    pub fn begin(&mut self, clock: &Tsc) -> bool {
+        if !self.plain || self.lanes == 1 {
+            return self.plain;
         }
         if let Some(operations) = self.forced {
             self.interval = operations;
             return operations > 0;
         }
-        self.began = Some(Instant::now());
+        // Of one segment no part can run at once with another.
+        if self.segments <= 1 || MODELLED {
+            return self.segments <= 1;
+        }
+        let now = clock.start();
+        self.began = Some(now);
         self.begun_alone = self.trusted == 0 && !self.cold;
         if self.begun_alone {
-            (self.looked, self.left, self.interval) = (self.began, self.segments, 1);
+            self.look_from(now, clock);
+            (self.left, self.interval) = (self.segments, 1);
             (self.suspected, self.refuted, self.spread, self.each) = (false, false, false, 0.0);
         } else {
             self.trusted = self.trusted.saturating_sub(1);
@@ -135,20 +145,27 @@ impl SpreadPolicy {
     }
 
     /// Looks at the clock; says whether it pays to spread the `left` segments.
-    pub fn spreads(&mut self, left: usize) -> bool {
+    pub fn spreads(&mut self, clock: &Tsc, left: usize) -> bool {
         if self.forced.is_some() {
             return true;
         }
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
-        let now = Instant::now();
-        if now - looked < LEAST_JUDGED {
+        // Most looks end here, without a measurement.
+        let took = if clock.reading() < self.judged_from { Duration::ZERO } else { clock.since(looked) };
+        if took < LEAST_JUDGED {
             // Too little time to tell: a few operations whose cache lines were lost look as long as
             // many others.
             self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
             return false;
         }
+        self.look_from(clock.start(), clock);
+        self.judge_part(took, left)
+    }
+
+    /// Looks at what is to come from this reading of the clock on.
+    fn look_from(&mut self, now: Reading, clock: &Tsc) {
         self.looked = Some(now);
-        self.judge_part(now - looked, left)
+        self.judged_from = clock.reading_at(now, LEAST_JUDGED);
     }
 
     /// Judges the time since the last look, of a replay that has `left` segments to come; says
@@ -188,10 +205,22 @@ impl SpreadPolicy {
     }
 
     /// The replay is over.
-    pub fn over(&mut self) {
-        if let Some(began) = self.began.take() {
-            self.judge_whole(began.elapsed());
+    pub fn over(&mut self, clock: &Tsc) {
+        let Some(began) = self.began.take() else { return };
+        // Not one look has judged anything.
+        let is_first = self.begun_alone && !self.suspected && !self.refuted && self.each == 0.0;
+        if is_first && clock.reading() < self.judged_from {
+            self.judge_short();
+        } else {
+            self.judge_whole(clock.since(began));
         }
+    }
+
+    /// Judges a replay that is over, was begun alone, and took so little time that to start a lane
+    /// takes as long: like [`SpreadPolicy::judge_whole`], without a measurement.
+    fn judge_short(&mut self) {
+        (self.long, self.alone) = (0, LEAST_JUDGED.as_secs_f64());
+        self.forget();
     }
 
     /// Judges a replay that is over.
@@ -227,7 +256,11 @@ impl SpreadPolicy {
             }
             self.alone = took;
         }
-        // The learned cost is forgotten little by little.
+        self.forget();
+    }
+
+    /// The learned cost is forgotten little by little.
+    fn forget(&mut self) {
         self.learned = (0.9 * self.learned).max(self.expected);
     }
 }
@@ -265,52 +298,52 @@ mod tests {
     fn a_first_replay_is_spread_and_so_is_each_that_follows_a_long_one() {
         let mut pace = SpreadPolicy::new(true, 2, 2, 0);
         for _ in 0..3 * TRUST {
-            assert!(!pace.begin());
+            assert!(!pace.begin(&Tsc::new()));
             pace.judge_whole(MILLISECOND);
         }
-        assert!(!pace.begin());
+        assert!(!pace.begin(&Tsc::new()));
         pace.judge_whole(SHORT);
-        assert!(pace.begin(), "a short one is measured");
+        assert!(pace.begin(&Tsc::new()), "a short one is measured");
         assert!(pace.judge_part(MILLISECOND, 1), "one look is enough if it is long");
     }
 
     #[test]
     fn a_slow_replay_is_spread_after_two_looks_and_trusted_then() {
         let mut pace = of_lanes(MANY, 1_000_000);
-        assert!(pace.begin());
+        assert!(pace.begin(&Tsc::new()));
         assert!(!pace.judge_part(MILLISECOND, 999_999), "one look is not enough");
         assert!(pace.judge_part(MILLISECOND, 999_998));
         pace.judge_whole(2 * MILLISECOND);
         for _ in 0..TRUST {
-            assert!(!pace.begin());
+            assert!(!pace.begin(&Tsc::new()));
             pace.judge_whole(MILLISECOND);
         }
-        assert!(pace.begin(), "measured again");
+        assert!(pace.begin(&Tsc::new()), "measured again");
     }
 
     #[test]
     fn few_long_segments_are_spread_from_the_start_the_third_time() {
         let mut pace = of_lanes(MANY, 2);
         for _ in 0..2 {
-            assert!(pace.begin());
+            assert!(pace.begin(&Tsc::new()));
             assert!(!pace.judge_part(40 * MILLISECOND, 1), "one look is not enough");
             assert!(!pace.judge_part(40 * MILLISECOND, 0), "nothing is left");
             pace.judge_whole(80 * MILLISECOND);
         }
-        assert!(!pace.begin());
+        assert!(!pace.begin(&Tsc::new()));
     }
 
     #[test]
     fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered_for_a_while() {
-        let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..of_lanes(MANY, 1) };
-        assert!(!pace.begin());
+        let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..of_lanes(MANY, 2) };
+        assert!(!pace.begin(&Tsc::new()));
         pace.judge_whole(MILLISECOND);
-        assert!(pace.begin(), "it may have changed: it is measured");
+        assert!(pace.begin(&Tsc::new()), "it may have changed: it is measured");
         (pace.spread, pace.alone) = (true, 0.0);
         pace.judge_whole(SHORT);
         assert!(pace.learned > 1.5 * pace.expected);
         for _ in 0..10 {
-            assert!(pace.begin());
+            assert!(pace.begin(&Tsc::new()));
             pace.judge_whole(SHORT);
         }
         assert!(pace.learned < 1.1 * pace.expected);
@@ -319,25 +352,46 @@ mod tests {
     #[test]
     fn a_quick_replay_is_run_alone_again() {
         let mut pace = SpreadPolicy { trusted: TRUST, ..two_lanes(1_000_000) };
-        assert!(!pace.begin());
+        assert!(!pace.begin(&Tsc::new()));
         pace.judge_whole(SHORT);
-        assert!(pace.begin());
+        assert!(pace.begin(&Tsc::new()));
+    }
+
+    /// What is not measured would have been judged so, had it been.
+    #[test]
+    fn a_short_replay_is_judged_without_a_measurement() {
+        for lanes in 2..=64 {
+            let [mut short, mut whole] = [of_lanes(lanes, 100), of_lanes(lanes, 100)];
+            for pace in [&mut short, &mut whole] {
+                assert!(pace.begin(&Tsc::new()));
+                (pace.long, pace.learned) = (1, 8.0 * pace.expected);
+            }
+            short.judge_short();
+            whole.judge_whole(LEAST_JUDGED - Duration::from_nanos(1));
+            assert_eq!((short.long, short.trusted, short.learned), (whole.long, whole.trusted, whole.learned));
+            assert!((short.alone - whole.alone).abs() < 2e-9, "{lanes} lanes");
+        }
     }
 
     #[test]
     fn the_clock_is_looked_at() {
-        let mut pace = two_lanes(2);
-        assert!(pace.begin());
+        let (mut pace, clock) = (two_lanes(2), Tsc::new());
+        assert!(pace.begin(&clock));
         std::thread::sleep(MILLISECOND);
-        assert!(pace.spreads(1));
-        pace.over();
+        assert!(pace.spreads(&clock, 1));
+        pace.over(&clock);
         assert!(pace.alone >= 1e-3, "{} s", pace.alone);
     }
 
     #[test]
-    fn what_is_not_plain_is_never_alone_and_one_lane_always() {
-        assert!(!SpreadPolicy::new(false, 2, 10, 0).begin());
-        assert!(!SpreadPolicy::new(false, 1, 10, 0).begin());
-        assert!(SpreadPolicy::new(true, 1, 10, 0).begin());
+    fn what_is_not_plain_is_never_alone_and_one_lane_or_segment_always() {
+        let mut one_segment = SpreadPolicy::new(true, 2, 1, 0);
+        for _ in 0..3 {
+            assert!(one_segment.begin(&Tsc::new()));
+            assert!(one_segment.began.is_none(), "there is nothing to measure");
+        }
+        assert!(!SpreadPolicy::new(false, 2, 10, 0).begin(&Tsc::new()));
+        assert!(!SpreadPolicy::new(false, 1, 10, 0).begin(&Tsc::new()));
+        assert!(SpreadPolicy::new(true, 1, 10, 0).begin(&Tsc::new()));
     }
 }

@@ -16,7 +16,7 @@
 use crate::engine::core::Core;
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
-use crate::engine::push::admission::cut_off;
+use crate::engine::push::admission::{cut_off, may_wait_again};
 use crate::engine::push::enlist::park_wait;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
@@ -109,7 +109,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
         let set = move |run: &RunContext<'_>| setter.set(run.inherited);
         match push(core, &request, &[claim][..], sync_vtable(&set), set) {
             Ok(()) => break,
-            Err(error) if error.kind() != ErrorKind::Stopped || core.is_cut_off() => return Err(error),
+            Err(error) if !may_wait_again(core, &error) => return Err(error),
             Err(_) if remaining(deadline) == Some(Duration::ZERO) => return late(),
             Err(_) => thread::park_timeout(remaining(deadline).map_or(FORK_NAP, |left| left.min(FORK_NAP))),
         }

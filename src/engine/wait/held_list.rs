@@ -1,47 +1,77 @@
 //! The accesses that the calling thread holds outside of operations, and the waits that it would
 //! therefore never come out of.
 //!
-//! Used by `wait/hold.rs`, which keeps the list, and by `wait/for_all.rs`, `wait/for_var.rs` and
-//! `engine/lifecycle.rs`, which refuse those waits. Each thread has a list of its own: a held
-//! access stays on its thread. A held access that is forgotten stays in the list.
+//! Used by `wait/hold.rs`, which keeps the list, and by `wait/for_all.rs`,
+//! `wait/for_var.rs`, `engine/lifecycle.rs` and `scope/open.rs`, which refuse those waits. Each
+//! thread has a list of its own: a held access stays on its thread. A held access that is forgotten
+//! stays in the list. While the thread sleeps for another access, other threads look at the list:
+//! `wait/crosswise.rs` has it then.
 
 #![forbid(unsafe_code)]
 
 use crate::engine::core::Core;
+use crate::engine::wait::crosswise::{self, conflicts, HeldHere};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::sync::thread_local;
 use crate::variable::handle::Variable;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the calling thread holds, and its number among the sleepers of `wait/crosswise.rs`.
+struct GuardList {
+    held: Option<HeldHere>,
+    sleeps: Option<u64>,
+}
 
 thread_local! {
-    static HELD_HERE: RefCell<Vec<(Variable, Mode)>> = const { RefCell::new(Vec::new()) };
+    static HERE: RefCell<GuardList> = const { RefCell::new(GuardList { held: None, sleeps: None }) };
 }
 
 /// Looks at the list. A thread that is about to end has none.
-fn with_list<T>(look: impl FnOnce(&mut Vec<(Variable, Mode)>) -> T) -> Option<T> {
-    HELD_HERE.try_with(|held| look(&mut held.borrow_mut())).ok()
+fn with_list<T>(look: impl FnOnce(&BTreeMap<(u64, u32), Mode>) -> T) -> Option<T> {
+    HERE.try_with(|here| here.borrow().held.as_deref().map(look)).ok().flatten()
 }
 
 /// The calling thread holds an access from now on.
 pub fn add(variable: Variable, mode: Mode) {
-    with_list(|held| held.push((variable, mode)));
+    let _ = HERE.try_with(|here| {
+        let mut here = here.borrow_mut();
+        Arc::make_mut(here.held.get_or_insert_default()).insert(variable.into_raw(), mode);
+    });
 }
 
-/// The calling thread has let go of an access.
+/// The calling thread is about to let go of an access.
 pub fn remove(variable: Variable) {
-    with_list(|held| {
-        if let Some(place) = held.iter().position(|(other, _)| *other == variable) {
-            held.swap_remove(place);
-        }
+    wakes();
+    let _ = HERE.try_with(|here| {
+        let mut here = here.borrow_mut();
+        here.held.as_mut().map(|held| Arc::make_mut(held).remove(&variable.into_raw()));
     });
+}
+
+/// The calling thread has pushed an access, for which it is about to sleep. Refuses that if the
+/// thread holds another one, and would wait for itself round a circle of threads. [`wakes`] is the
+/// counterpart.
+pub fn sleeps(wanted: Variable, mode: Mode) -> Result<(), Error> {
+    let held = HERE.try_with(|here| here.borrow().held.clone()).ok().flatten();
+    let Some(held) = held.filter(|held| !held.is_empty()) else { return Ok(()) };
+    let number = crosswise::enter(held, wanted, mode)?;
+    let _ = HERE.try_with(|here| here.borrow_mut().sleeps = Some(number));
+    Ok(())
+}
+
+/// The calling thread sleeps no more, or lets go of an access while it does.
+pub fn wakes() {
+    let number = HERE.try_with(|here| here.borrow_mut().sleeps.take()).ok().flatten();
+    number.into_iter().for_each(crosswise::leave);
 }
 
 /// Refuses a second access of a variable of which the calling thread holds one: another thread may
 /// have pushed a change between the two.
 pub fn refuse_second(variable: Variable) -> Result<(), Error> {
-    let holds = |held: &mut Vec<(Variable, Mode)>| held.iter().any(|(other, _)| *other == variable);
-    if with_list(holds) != Some(true) {
+    if with_list(|held| held.contains_key(&variable.into_raw())) != Some(true) {
         return Ok(());
     }
     Err(conflict(format!("this thread has a guard of {variable:?} already: use that one, or drop it first")))
@@ -50,10 +80,7 @@ pub fn refuse_second(variable: Variable) -> Result<(), Error> {
 /// Refuses a wait for a variable, with `Mode::Write` for its reads too, that is behind an access
 /// which the calling thread holds.
 pub fn refuse_own(variable: Variable, mode: Mode) -> Result<(), Error> {
-    let blocks = |held: &mut Vec<(Variable, Mode)>| {
-        held.iter().any(|(other, held)| *other == variable && (*held != Mode::Read || mode != Mode::Read))
-    };
-    if with_list(blocks) != Some(true) {
+    if with_list(|held| conflicts(held, variable, mode)) != Some(true) {
         return Ok(());
     }
     Err(conflict(format!("this thread would wait for its own guard of {variable:?}: drop it first")))
@@ -61,9 +88,12 @@ pub fn refuse_own(variable: Variable, mode: Mode) -> Result<(), Error> {
 
 /// Refuses a call that waits for everything if the calling thread holds an access of the engine.
 pub fn refuse_any(core: &Core, what: &str) -> Result<(), Error> {
-    let engine = core.memory.id;
-    let first =
-        |held: &mut Vec<(Variable, Mode)>| held.iter().map(|(variable, _)| *variable).find(|v| v.engine == engine);
+    let engine = u64::from(core.memory.id) << 32;
+    let first = |held: &BTreeMap<(u64, u32), Mode>| {
+        let mut held =
+            held.range((engine, 0)..).map(|((place, generation), _)| Variable::from_raw((*place, *generation)));
+        held.next().filter(|variable| variable.engine == core.memory.id)
+    };
     match with_list(first).flatten() {
         None => Ok(()),
         Some(variable) => {

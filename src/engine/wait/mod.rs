@@ -1,14 +1,18 @@
 //! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), for the result of an
 //! operation ([`for_outcome`]), with and without a deadline; and for an access that the waiting
-//! thread then keeps ([`hold`]). Futures wait without a thread: see `engine/future/`.
+//! thread then keeps ([`hold`]); for the children of a scope ([`for_scope`]). Futures wait without
+//! a thread: see `engine/future/`.
 //!
-//! Used by `api/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the wait lists,
-//! which `engine/fork.rs` locks.
+//! Used by `api/` and `scope/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the
+//! wait lists, which `engine/fork.rs` locks.
 
+pub mod crosswise;
 mod event;
 pub mod for_all;
 pub mod for_outcome;
+pub mod for_scope;
 pub mod for_var;
+pub mod handover;
 pub mod held_list;
 pub mod hold;
 mod pull;

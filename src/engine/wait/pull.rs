@@ -2,9 +2,9 @@
 //! for, and the predecessors of that operation. The operation is the last write of a variable, or
 //! what the thread has pushed last.
 //!
-//! Used by `wait/for_var.rs` ([`pull`]), `wait/for_all.rs` and `wait/for_outcome.rs`
-//! ([`pull_last`]), on the thread that waits. How the predecessors are found is in
-//! `tickets/pull.rs`. No state here.
+//! Used by `wait/for_var.rs` ([`pull`]), `wait/for_all.rs`, `wait/for_outcome.rs` and
+//! `wait/for_scope.rs` ([`pull_last`]), on the thread that waits. How the predecessors are found is
+//! in `tickets/pull.rs`. No state here.
 
 use crate::engine::core::Core;
 use crate::engine::resolve::resolve;

@@ -108,7 +108,7 @@ impl WakerList {
 impl WakerPlace {
     /// Gives the place back, without the waker. It is the caller's.
     pub fn give_back(&self) {
-        drop(self.waker.take());
+        self.waker.forget();
         // Release: pairs with the acquire in `join`.
         self.taken.store(false, Release);
     }

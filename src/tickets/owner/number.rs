@@ -170,6 +170,11 @@ impl Owner {
         self.holder.store(0, Relaxed);
     }
 
+    /// Makes a new variable common from the start, which no other thread knows yet.
+    pub fn begin_common(&self) {
+        self.holder.store(Holder::Common.word(), Relaxed);
+    }
+
     /// Notes that the variable has changed hands when the uses of the ticket `pushed` were pushed,
     /// of which `ended` writes have ended. `version`: the variable's version, which is looked at
     /// later than `ended`.

@@ -174,7 +174,7 @@ impl Place {
         let Ticket { writes, reads } = ticket;
         match mode {
             Mode::Read => next.set(number, Ticket { writes, reads: reads.wrapping_add(1) }, last),
-            Mode::Write | Mode::Delete => next.set(number, Ticket { writes: writes.wrapping_add(1), reads }, this),
+            _ => next.set(number, Ticket { writes: writes.wrapping_add(1), reads }, this),
         }
         Some((ticket, last, next))
     }

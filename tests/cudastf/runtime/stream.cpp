@@ -1,5 +1,5 @@
-// The CUDA runtime over the stand-in driver: streams, events, and functions of the host in the order
-// of a stream.
+// The CUDA runtime over the stand-in driver: streams, events, and functions of the host in the
+// order of a stream.
 
 #include "runtime.h"
 
