@@ -14,14 +14,17 @@ use loom::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 use seriatim::internals::access::Access;
-use seriatim::internals::access::Mode::{self, Delete, Read};
+use seriatim::internals::access::Mode::{self, Commute, Delete, PhasedRead, Read};
 use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
 use seriatim::internals::heavy;
 use seriatim::internals::tickets::common::{Common, Commons};
+use seriatim::internals::tickets::end_phased;
 use seriatim::internals::tickets::hazards::{Hazards, Hold};
+use seriatim::internals::tickets::hold::{give_all_back, take_all, Holds, VariableHold};
 use seriatim::internals::tickets::linking::{announce, ended, enlist};
 use seriatim::internals::tickets::links::Links;
+use seriatim::internals::tickets::phases;
 use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Variables};
 use seriatim::internals::tickets::word::Word;
 #[cfg(shuttle)]
@@ -40,7 +43,11 @@ pub type Uses = &'static [(usize, Mode)];
 struct Variable {
     progress: Progress,
     common: Common,
+    /// What operations change that have the variable to themselves by their tickets.
     value: Guarded,
+    /// What those in phases change and read.
+    hold: VariableHold,
+    phased: Guarded,
 }
 
 /// What one thread has logged: each entry brings what its writer knew.
@@ -93,6 +100,17 @@ impl Variables for Program {
     fn progress(&self, variable: u32) -> &Progress {
         &self.variables[variable as usize].progress
     }
+}
+
+impl Holds for Program {
+    fn variable_hold(&self, variable: u32) -> &VariableHold {
+        &self.variables[variable as usize].hold
+    }
+}
+
+/// Whether an operation of these uses has accesses in phases.
+fn is_phased(uses: Uses) -> bool {
+    uses.iter().any(|(_, mode)| matches!(mode, Commute | PhasedRead))
 }
 
 /// A thread of a model.
@@ -180,7 +198,13 @@ impl Program {
         threads: usize,
         uses: &'static [Uses],
     ) -> Arc<Program> {
-        let variable = |_| Variable { progress: Progress::new(), common: Common::default(), value: Guarded::new() };
+        let variable = |_| Variable {
+            progress: Progress::new(),
+            common: Common::default(),
+            value: Guarded::new(),
+            hold: VariableHold::new(),
+            phased: Guarded::new(),
+        };
         Arc::new(Program {
             uses,
             variables: (0..variables).map(variable).collect(),
@@ -209,6 +233,12 @@ impl Program {
             assert_eq!(ends, 1, "operation {number} is lost, or ran twice");
         }
         for (variable, Variable { progress, .. }) in self.variables.iter().enumerate() {
+            if self.uses.iter().any(|uses| is_phased(uses)) {
+                // Which of them were counted as writes depends on their order.
+                let uses = self.uses.iter().filter(|uses| uses.iter().any(|(var, _)| *var == variable));
+                assert_eq!(progress.counts().0 + progress.counts().1, uses.count() as u32, "what was counted");
+                continue;
+            }
             let is_deleted = self.uses.iter().any(|uses| uses.contains(&(variable, Delete)));
             let mut counted = (0, 0);
             for (uses, seen) in self.uses.iter().zip(&self.seen) {
@@ -376,8 +406,16 @@ impl Thread {
             unsafe {
                 let number = (*block).sequence as usize;
                 program.contents[number].get();
+                let is_phased = is_phased(program.uses[number]);
+                if is_phased && !take_all(block, &*program, |called| ready.push(called)) {
+                    continue;
+                }
                 self.use_variables(block, number);
-                if Block::is_voided(block) {
+                if is_phased {
+                    assert_eq!(program.seen[number].ran.fetch_add(1, SeqCst), 0, "an operation ran twice");
+                    give_all_back(block, &*program, |called| ready.push(called));
+                    end_phased::end(block, &*program, |block| ready.push(block));
+                } else if Block::is_voided(block) {
                     assert_eq!(program.seen[number].voided.fetch_add(1, SeqCst), 0, "an operation ended twice");
                     end_voided(block, &*program, |block| ready.push(block));
                 } else {
@@ -399,11 +437,17 @@ impl Thread {
             }
             // SAFETY: ours.
             let ticket = Ticket::of(unsafe { (*Block::access(block, index)).ticket.load(Relaxed) });
-            let Variable { value, common, .. } = &program.variables[*variable];
+            let Variable { value, common, phased, .. } = &program.variables[*variable];
             assert_eq!(value.get() as u32, ticket.writes, "an operation ran too early");
             program.seen[number].tickets.lock().unwrap().push(ticket);
-            if *mode != Read {
+            // SAFETY: ours.
+            if *mode != Read && unsafe { !phases::is_shared(block, index) } {
                 value.step();
+            }
+            match mode {
+                Commute => phased.step(),
+                PhasedRead => _ = phased.get(),
+                _ => {}
             }
             if *mode == Delete {
                 // SAFETY: it is running.

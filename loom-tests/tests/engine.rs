@@ -7,7 +7,7 @@
 #![cfg(loom)]
 
 use loom_tests::{explore, explore_light_fences, explore_wait_for_another_thread_s_write, spawn, Guarded};
-use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Operator, RunContext, Variable};
+use seriatim::{CancelToken, Completion, Context, Engine, ErrorKind, Kind, Operator, RunContext, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -419,5 +419,44 @@ fn the_last_handle_waits_for_what_is_in_flight() {
         push_step(&engine, x, &value);
         drop(engine);
         assert_eq!(value.get(), 2);
+    });
+}
+
+/// What a closure owns that is dropped without a call: it looks at what the canceller has left, and
+/// counts that. The engine swallows a panic of it.
+struct Left(Guarded, Arc<AtomicUsize>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.1.fetch_add(self.0.get(), Relaxed);
+    }
+}
+
+#[test]
+fn what_is_skipped_comes_after_the_cancellation() {
+    explore("an operation beside its cancellation", 3, 10, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let (value, left, found, token) = (Guarded::new(), Guarded::new(), tally(), CancelToken::new());
+        let (cancel, leaves) = (token.clone(), left.clone());
+        let other = spawn(move || {
+            leaves.set(1);
+            cancel.cancel();
+        });
+        let (own, step) = (Left(left, found.clone()), value.clone());
+        let body = move |_: &RunContext<'_>| {
+            // It is called, so it does not look.
+            std::mem::forget(own);
+            step.step();
+        };
+        engine.op("").writes([x]).token(&token).push(body).unwrap();
+        let outcome = engine.wait_for_all().map_err(|error| error.kind());
+        other.join().unwrap();
+        let (expected, looks) = if value.get() == 1 { (Ok(()), 0) } else { (Err(ErrorKind::Cancelled), 1) };
+        assert_eq!((outcome, found.load(Relaxed)), (expected, looks));
+        // What is pushed behind the cancellation never starts.
+        engine.op("").writes([x]).token(&token).push(|_| unreachable!("it is cancelled")).unwrap();
+        assert_eq!(engine.wait_for_all().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(engine.version(x).unwrap(), 2);
     });
 }

@@ -274,6 +274,27 @@ fn a_helper_whose_wait_is_over_does_not_sleep() {
     });
 }
 
+/// The only worker sleeps. A thread logs something for it, and may find the helper looking, which
+/// then runs that or passes the call on.
+#[test]
+fn what_a_helper_is_called_for_is_run_though_its_wait_is_over() {
+    explore("a helper that is called and leaves", 2, 100, || {
+        let (group, host) = workers_with(true, 1, false, 1, |_, _| ());
+        let helper = host.clone();
+        let helper = spawn(move || {
+            let mut asked = 0;
+            helper.group.get().expect("set").serve(&helper, &mut || true, &mut || {
+                asked += 1;
+                asked > 2
+            });
+        });
+        run_all((group, host), |host| {
+            host.log(host.add_journal(), 0, 0);
+            helper.join().unwrap();
+        });
+    });
+}
+
 #[test]
 fn what_a_worker_has_lent_is_as_it_was_for_a_pusher_that_nobody_wakes() {
     explore("a pusher that takes what a worker has lent", 1, 50, || {

@@ -7,7 +7,8 @@ use loom::sync::Mutex;
 use loom::thread::JoinHandle;
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::edges::{predecessors, NodeUse};
-use seriatim::internals::lanes::{LaneHost, Lanes, Rest, SerialStep};
+use seriatim::internals::guided_loop::GuidedLoop;
+use seriatim::internals::lanes::{Beginning, LaneHost, Lanes, Rest, SerialStep};
 use seriatim::internals::plan::{plan, Member};
 use seriatim::{Engine, Kind, Property};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -32,6 +33,8 @@ struct Graph {
     queue: Mutex<Vec<u32>>,
     /// After how many segments a replay spreads; if never, it is not begun alone.
     spread: Option<usize>,
+    /// How many segments the thread that begins a replay runs before a lane has it.
+    before: u32,
     /// An operation that ends on a thread of its own.
     detached: Option<u32>,
     /// A lane that calls nothing: a thread that has something for it runs it at once, beside the
@@ -66,9 +69,17 @@ impl Graph {
             one_thread: AtomicBool::new(false),
             queue: Mutex::new(Vec::new()),
             spread,
+            before: 0,
             detached,
             at_once: None,
         })
+    }
+
+    /// The first segments are run by the thread that begins a replay, before a lane has it.
+    fn begun_before(ops: &'static [Op], lanes: usize, spread: Option<usize>, before: u32) -> Arc<Graph> {
+        let mut graph = Graph::new(ops, lanes, spread, None);
+        Arc::get_mut(&mut graph).expect("nobody else knows it").before = before;
+        graph
     }
 
     /// With a lane that is run at once, whose operation `detached` ends elsewhere.
@@ -89,12 +100,24 @@ impl Graph {
         self.threads.lock().unwrap().push(thread);
     }
 
-    /// Replays the graph for the `time`th time and checks what was run.
-    fn replay(self: &Arc<Self>, time: usize) {
-        // SAFETY: the last one is over, and all of its threads have ended.
+    /// Begins a replay.
+    ///
+    /// # Safety
+    /// The last one is over, and happened before.
+    unsafe fn begin(self: &Arc<Self>) {
+        for segment in &self.lanes.plan().order[..self.before as usize] {
+            Thread(Arc::clone(self), 0).run(*segment);
+        }
+        // SAFETY: by the contract.
         if unsafe { self.lanes.begin(0) } {
             self.work(0);
         }
+    }
+
+    /// Replays the graph for the `time`th time and checks what was run.
+    fn replay(self: &Arc<Self>, time: usize) {
+        // SAFETY: the last one is over, and all of its threads have ended.
+        unsafe { self.begin() };
         loop {
             let lane = self.queue.lock().unwrap().pop();
             if let Some(lane) = lane {
@@ -151,8 +174,8 @@ impl LaneHost for Thread {
         }
     }
 
-    fn begins_alone(&mut self) -> bool {
-        self.0.spread.is_some()
+    fn begins(&mut self) -> Beginning {
+        Beginning { from: self.0.before, alone: self.0.spread.is_some() }
     }
 
     fn alone(&mut self, left: usize) -> SerialStep {
@@ -177,9 +200,7 @@ impl LaneHost for Thread {
         // The next one may begin at once.
         if self.0.overs.fetch_add(1, Relaxed) + 1 < self.0.replays.load(Relaxed) {
             // SAFETY: this one is over, and happened before.
-            if unsafe { self.0.lanes.begin(0) } {
-                self.0.work(0);
-            }
+            unsafe { self.0.begin() };
         }
     }
 }
@@ -274,6 +295,68 @@ fn a_replay_that_is_spread_in_the_middle() {
         graph.replay(1);
         graph.one_thread.store(true, Relaxed);
         graph.replay(2);
+    });
+}
+
+/// The lane goes on alone, or starts the others at once. The second replay is begun while threads
+/// of the first are on their way out of their lanes.
+#[test]
+fn a_replay_whose_beginning_was_run_without_a_lane() {
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[0], &[2]), (1, &[2, 1], &[3])];
+    for (spread, before) in [(None, 1), (None, 3), (Some(3), 2), (Some(4), 1)] {
+        explore(&format!("lanes, {before} segments before, then {spread:?}"), 2, 2, move || {
+            let graph = Graph::begun_before(OPS, 2, spread, before);
+            graph.replays.store(2, Relaxed);
+            graph.replay(2);
+        });
+    }
+}
+
+/// A loop that threads share, its values, and how many of its replays are over.
+struct Shared(GuidedLoop, [Guarded; 3], AtomicUsize);
+
+impl Shared {
+    const REPLAYS: usize = 2;
+
+    /// The first operation is run by the thread that offers the others.
+    fn begin(&self) {
+        self.1[0].step();
+        // SAFETY: the last replay is over, and happened before.
+        unsafe { self.0.offer(1) };
+    }
+
+    fn take_part(&self) {
+        let mut ran = 0;
+        while let Some(chunk) = self.0.take() {
+            ran += chunk.len();
+            for number in chunk {
+                self.1[number].step();
+                assert_eq!(self.1[number].get(), self.1[0].get(), "in another replay");
+            }
+        }
+        if ran > 0 && self.0.end(ran) {
+            let over = self.2.fetch_add(1, Relaxed) + 1;
+            assert!(self.1.iter().all(|value| value.get() == over), "each operation once");
+            if over < Shared::REPLAYS {
+                self.begin();
+                self.take_part();
+            }
+        }
+    }
+}
+
+/// The second replay is begun while the other thread is on its way out of the first.
+#[test]
+fn threads_that_share_a_loop_run_each_operation_once() {
+    explore("lanes, a loop that two threads share", 3, 50, || {
+        let values = std::array::from_fn(|_| Guarded::new());
+        let shared = Arc::new(Shared(GuidedLoop::new(3, 2), values, AtomicUsize::new(0)));
+        let other = Arc::clone(&shared);
+        shared.begin();
+        let other = spawn(move || other.take_part());
+        shared.take_part();
+        other.join().unwrap();
+        assert_eq!(shared.2.load(Relaxed), Shared::REPLAYS);
     });
 }
 

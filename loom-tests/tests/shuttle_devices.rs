@@ -5,7 +5,7 @@
 
 use loom_tests::schedules;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
-use seriatim::{Context, Engine, Graph, Kind, Property, RunContext, Variable};
+use seriatim::{Completion, Context, Engine, Graph, Kind, Property, RunContext, Variable};
 use shuttle::rand::{thread_rng, Rng};
 use shuttle::thread;
 use std::collections::VecDeque;
@@ -161,7 +161,17 @@ fn push_some(
         Some(stream) => lazy.queue(stream, Item::Work(Box::new(work))),
         None => work(),
     };
-    builder.push(body).unwrap();
+    if context != Context::cpu(0) && random.gen_range(0..5) == 0 {
+        // Such an operation has no ticket, and counts twice: until it ends, and on its stream.
+        let start = move |run: &RunContext<'_>, completion: Completion| {
+            body(run);
+            // SAFETY: the stream is the operation's.
+            unsafe { completion.complete_after(run.stream().expect("it is on a device")) };
+        };
+        builder.push_async(start).unwrap();
+    } else {
+        builder.push(body).unwrap();
+    }
     changed
 }
 
