@@ -104,6 +104,12 @@ enum SeriatimStatus
     // The call is for operations that have a stream. This one runs on the processor, or is
     // asynchronous.
     SERIATIM_STATUS_NO_STREAM = 25,
+    // The token of an operation was cancelled before the operation started, so it was skipped.
+    SERIATIM_STATUS_CANCELLED = 26,
+    // The time in which an operation had to start was up, so it was skipped.
+    SERIATIM_STATUS_DEADLINE_EXCEEDED = 27,
+    // An operation is to commute on a variable that was not made for that, or on a GPU.
+    SERIATIM_STATUS_CANNOT_COMMUTE = 28,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -258,6 +264,15 @@ typedef struct SeriatimPipeline SeriatimPipeline;
 // and is valid until it returns.
 typedef struct SeriatimRunContext SeriatimRunContext;
 
+// Cancels a group of operations: those that are pushed with it, to any engine. An operation whose
+// turn comes after `seriatim_token_cancel()` is skipped, like one that depends on a failed
+// operation: its function is not called, its deleter runs, and it fails with
+// `SERIATIM_STATUS_CANCELLED`. That marks what it changes, so that operations that use it are
+// skipped as well, also those outside of the group, until a wait takes the error. It keeps its
+// place among the uses of its variables. What has started goes on; on a GPU that is what was
+// queued.
+typedef struct SeriatimToken SeriatimToken;
+
 // A setting: its name and its value, as an environment variable has them. The names are those of
 // the environment variables, with or without `SERIATIM_` in front:
 //
@@ -302,6 +317,8 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 //   worker then takes its core from all threads without a priority, while it looks for work too.
 // - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 //   (default).
+// - `PUBLISH`: a folder; what `seriatim_stats()` says is then published once a second to other
+//   processes, at a Unix socket there, which the program `seriatim-top` shows. Default: none.
 typedef struct SeriatimSetting {
     // The name.
     const char *key;
@@ -394,6 +411,15 @@ typedef void (*SeriatimAsyncFunction)(void *argument,
                                       const struct SeriatimRunContext *run,
                                       struct SeriatimCompletion *completion);
 
+// Until when an operation may start. All zeros are no limits.
+typedef struct SeriatimLimits {
+    // The token of the operation's group; may be null. It may be deleted after the call.
+    const struct SeriatimToken *token;
+    // Not 0: the operation is skipped if it has not started so many nanoseconds after the call. It
+    // then fails with `SERIATIM_STATUS_DEADLINE_EXCEEDED`, when its turn comes.
+    uint64_t start_within;
+} SeriatimLimits;
+
 // Makes a handle of a library: puts it into `out` and returns 0, or returns something else. The
 // GPU is current on the calling thread. Must not unwind.
 typedef int (*SeriatimHandleFunction)(void *argument, void **out);
@@ -407,6 +433,62 @@ typedef struct SeriatimMemoryUsage {
     // The most that was ever in arrays.
     size_t peak;
 } SeriatimMemoryUsage;
+
+// What an engine has done so far and has to do now. `size` is set by the caller, to
+// `sizeof(SeriatimStats)`: later versions may have more fields behind these. Times are of all
+// workers together.
+typedef struct SeriatimStats {
+    // The size of the struct, as the caller knows it; on return how much of it was written.
+    uint64_t size;
+    // The time since the engine was made.
+    uint64_t time;
+    // How many operations were pushed, waits that had to queue included.
+    uint64_t pushed;
+    // How many have completed, failed and skipped ones included.
+    uint64_t completed;
+    // How many are pushed and not complete.
+    uint64_t in_flight;
+    // How many of these do not run, and wait for nothing but a thread or a device.
+    uint64_t ready;
+    // How many of these run.
+    uint64_t running;
+    // How many workers there are: `seriatim_worker_stats()` tells of each.
+    uint64_t workers;
+    // How long workers were busy.
+    uint64_t busy;
+    // How long workers were idle: they looked for work, slept, or had no thread.
+    uint64_t idle;
+    // How often workers took operations from other threads.
+    uint64_t steals;
+    // How often workers have parked.
+    uint64_t parks;
+    // How many of the parks were ended for work.
+    uint64_t wake_ups;
+    // Blocks for operations that were made, free ones included.
+    uint64_t blocks;
+    // The bytes of these blocks.
+    uint64_t block_bytes;
+    // The most threads that have used the engine at once.
+    uint64_t threads;
+    // The most variables that there were at once.
+    uint64_t variables;
+} SeriatimStats;
+
+// What one worker has done. `size` is set by the caller, to `sizeof(SeriatimWorkerStats)`.
+typedef struct SeriatimWorkerStats {
+    // The size of the struct, as the caller knows it; on return how much of it was written.
+    uint64_t size;
+    // How long it was busy.
+    uint64_t busy;
+    // How long it was idle: it looked for work, slept, or had no thread.
+    uint64_t idle;
+    // How often it took operations from another thread.
+    uint64_t steals;
+    // How often it has parked.
+    uint64_t parks;
+    // How many of the parks were ended for work.
+    uint64_t wake_ups;
+} SeriatimWorkerStats;
 
 // What a wait that holds no thread calls when it is over, once: with
 // `SERIATIM_STATUS_OK`, or with the failure, whose text `seriatim_last_error()` has on this thread
@@ -707,6 +789,19 @@ SeriatimStatus seriatim_variable_new(const struct SeriatimEngine *engine, struct
 SeriatimStatus seriatim_variable_version(const struct SeriatimEngine *engine,
                                          struct SeriatimVariable variable,
                                          uint64_t *out);
+
+// Names a variable, for people: the name stands in the texts of errors that tell of the variable,
+// in the graph of `seriatim_dump_dot()`, and in profiles. A second name replaces the first. The
+// text is copied, and each different text is kept for the life of the process.
+//
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+//
+// # Safety
+// `engine` is a live handle. `name` ends with a zero byte.
+SeriatimStatus seriatim_variable_set_name(const struct SeriatimEngine *engine,
+                                          struct SeriatimVariable variable,
+                                          const char *name);
 
 // Deletes a variable: `function` runs after its last use, even if the variable is marked by a
 // failure, and every copy of the handle is refused from now on. `function` may be null. If the
@@ -1090,6 +1185,153 @@ SeriatimStatus seriatim_pipeline_length(const struct SeriatimPipeline *pipeline,
 // `pipeline` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_pipeline_delete(struct SeriatimPipeline *pipeline);
 
+// Makes a token that is not cancelled.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `out` may be written to.
+SeriatimStatus seriatim_token_new(struct SeriatimToken **out);
+
+// Cancels what has not started, for good. One store, whatever the size of the group; a second call
+// changes nothing. An operation that starts on another thread at this moment may still run.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `token` is a live handle.
+SeriatimStatus seriatim_token_cancel(const struct SeriatimToken *token);
+
+// 1 if the token is cancelled, 0 if not. A function that runs for long may ask, and return early.
+//
+// # Safety
+// `token` is a live handle.
+uint32_t seriatim_token_is_cancelled(const struct SeriatimToken *token);
+
+// Deletes a token; a null pointer is fine. Operations that were pushed with it stay as they are:
+// cancelled if it was.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `token` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_token_delete(struct SeriatimToken *token);
+
+// As `seriatim_push()`, but the operation starts only within its limits. If it is skipped, the
+// deleter runs before it ends.
+//
+// # Errors
+// As `seriatim_push()`. A token that is cancelled already is none: the operation is pushed, and
+// skipped in its turn.
+//
+// # Safety
+// As for `seriatim_push()`. `limits` points to limits, whose token is null or a live handle.
+SeriatimStatus seriatim_push_limited(const struct SeriatimEngine *engine,
+                                     const struct SeriatimOperation *operation,
+                                     const struct SeriatimLimits *limits,
+                                     SeriatimFunction function,
+                                     void *argument,
+                                     SeriatimDeleter deleter);
+
+// As `seriatim_push_async()`, but the operation starts only within its limits. It has started when
+// its function is called: from then on its completion ends it.
+//
+// # Errors
+// As `seriatim_push_limited()`.
+//
+// # Safety
+// As for `seriatim_push_limited()`.
+SeriatimStatus seriatim_push_async_limited(const struct SeriatimEngine *engine,
+                                           const struct SeriatimOperation *operation,
+                                           const struct SeriatimLimits *limits,
+                                           SeriatimAsyncFunction function,
+                                           void *argument,
+                                           SeriatimDeleter deleter);
+
+// As `seriatim_operator_push()`, but the operation starts only within its limits.
+//
+// # Errors
+// As `seriatim_operator_push()`.
+//
+// # Safety
+// As for `seriatim_operator_push()`. `limits` points to limits, whose token is null or a live
+// handle.
+SeriatimStatus seriatim_operator_push_limited(const struct SeriatimEngine *engine,
+                                              const struct SeriatimOperator *operator_,
+                                              struct SeriatimContext context,
+                                              int32_t priority,
+                                              const struct SeriatimLimits *limits);
+
+// As `seriatim_graph_replay()`, within limits, of which a replay takes one token and one time for
+// all of its operations. The token is looked at before each of them: those that have not started
+// are skipped. The time is for the beginning of the replay: all of it may start, or nothing.
+//
+// # Errors
+// As `seriatim_graph_replay()`.
+//
+// # Safety
+// `graph` is a live handle. `limits` points to limits, whose token is null or a live handle.
+SeriatimStatus seriatim_graph_replay_limited(const struct SeriatimGraph *graph,
+                                             int32_t priority,
+                                             const struct SeriatimLimits *limits);
+
+// As `seriatim_pipeline_replay()`, but each operation starts only within these limits, as if each
+// were pushed with them.
+//
+// # Errors
+// As `seriatim_pipeline_replay()`.
+//
+// # Safety
+// As for `seriatim_pipeline_replay()`. `limits` points to limits, whose token is null or a live
+// handle.
+SeriatimStatus seriatim_pipeline_replay_limited(struct SeriatimPipeline *pipeline, const struct SeriatimLimits *limits);
+
+// Makes a commutative variable, at version 0: operations may commute there, in any order, one at a
+// time. All other functions take it as any variable.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_variable_new_commutative(const struct SeriatimEngine *engine, struct SeriatimVariable *out);
+
+// As `seriatim_push()`, but the operation also commutes on the `count` variables of `commutes`: it
+// changes them, in any order with others that commute there, one at a time. A variable that the
+// operation also writes counts as written.
+//
+// # Errors
+// As `seriatim_push()`; also `SERIATIM_STATUS_CANNOT_COMMUTE` if a variable was not made by
+// `seriatim_variable_new_commutative()`, or if the operation is one of a GPU.
+//
+// # Safety
+// As for `seriatim_push()`. `commutes` points to so many variables, or is null if there are none.
+SeriatimStatus seriatim_push_commuting(const struct SeriatimEngine *engine,
+                                       const struct SeriatimOperation *operation,
+                                       const struct SeriatimVariable *commutes,
+                                       size_t count,
+                                       SeriatimFunction function,
+                                       void *argument,
+                                       SeriatimDeleter deleter);
+
+// As `seriatim_push_async()`, but the operation also commutes, until its completion is used.
+//
+// # Errors
+// As `seriatim_push_commuting()`.
+//
+// # Safety
+// As for `seriatim_push_commuting()`.
+SeriatimStatus seriatim_push_async_commuting(const struct SeriatimEngine *engine,
+                                             const struct SeriatimOperation *operation,
+                                             const struct SeriatimVariable *commutes,
+                                             size_t count,
+                                             SeriatimAsyncFunction function,
+                                             void *argument,
+                                             SeriatimDeleter deleter);
+
 // Ends the operation well.
 //
 // # Errors
@@ -1193,6 +1435,46 @@ size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run)
 // `run` was given to the function that is running on this thread. `text` is null or ends with a
 // zero byte.
 SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run, const char *text);
+
+// Says why the operation is about to fail, as `seriatim_run_context_set_error()` does, and gives
+// the error an object, such as an exception. Who is told of the failure by a status finds it with
+// `seriatim_last_error_object()`. Errors are shared: several threads may have the object at once.
+// `deleter` runs when the function has returned 0, or when nothing keeps the error any more: the
+// variables that it marks, and threads whose last error it is.
+//
+// # Errors
+// Only those of every function. The deleter then runs before the call returns.
+//
+// # Safety
+// `run` was given to the function that is running on this thread. `text` is null or ends with a
+// zero byte. `object` may be used and deleted on any thread, and used by several at once.
+SeriatimStatus seriatim_run_context_set_error_object(const struct SeriatimRunContext *run,
+                                                     const char *text,
+                                                     void *object,
+                                                     SeriatimDeleter deleter);
+
+// Ends the operation with an error, as `seriatim_completion_fail()` does, and gives the error an
+// object, as `seriatim_run_context_set_error_object()` does.
+//
+// # Errors
+// As `seriatim_completion_complete()`. The deleter then runs before the call returns.
+//
+// # Safety
+// `completion` is null, or was given to an asynchronous function. `text` is null or ends with a
+// zero byte. `object` may be used and deleted on any thread, and used by several at once.
+SeriatimStatus seriatim_completion_fail_object(struct SeriatimCompletion *completion,
+                                               const char *text,
+                                               void *object,
+                                               SeriatimDeleter deleter);
+
+// The object that came with the error of this thread's last failing call, if it was given with
+// this deleter, which says what kind of object is meant; else null. It is the program's to look
+// at, and not to delete, until the next failing call of the thread: the thread keeps the error as
+// long.
+//
+// # Safety
+// `deleter` is not called.
+void *seriatim_last_error_object(SeriatimDeleter deleter);
 
 // A handle of a library, such as a `cublasHandle_t`, that belongs to the worker: made by `make`
 // when an operation of this worker first asks for one with this key, and given to those that come
@@ -1519,6 +1801,31 @@ SeriatimStatus seriatim_profile_table(const struct SeriatimEngine *engine, char 
 // # Safety
 // `engine` is a live handle. `out` may be written to.
 SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine, char **out);
+
+// Looks at what an engine has done and has to do. Set `out->size` before. A field that the library
+// does not know stays as it is. The call looks at each worker and, while anything is in flight, at
+// every block that the engine has ever made: ask some times a second.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_ARGUMENT` for a size that has no room for itself.
+//
+// # Safety
+// `engine` is a live handle. `out` points to as many bytes as `out->size` says.
+SeriatimStatus seriatim_stats(const struct SeriatimEngine *engine, struct SeriatimStats *out);
+
+// Looks at what the worker of this number has done, counted from 0 through all workers of the
+// engine: those of the processor, of priorities, of I/O, and of GPUs that were used. Set
+// `out->size` before.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_ARGUMENT` if there is no such worker, or for a size that has no room for
+// itself.
+//
+// # Safety
+// `engine` is a live handle. `out` points to as many bytes as `out->size` says.
+SeriatimStatus seriatim_worker_stats(const struct SeriatimEngine *engine,
+                                     size_t worker,
+                                     struct SeriatimWorkerStats *out);
 
 // Waits until the operations that change `variable` and were pushed before are complete. Running
 // readers do not hold it up. The calling thread may run ready operations meanwhile (setting

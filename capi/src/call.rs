@@ -2,6 +2,7 @@
 
 use crate::completion::SeriatimCompletion;
 use crate::error::Failure;
+use crate::error_object::SaidError;
 use crate::input::null;
 use crate::run_context::SeriatimRunContext;
 use seriatim::{AsyncFunction, Completion, RunContext};
@@ -69,6 +70,11 @@ impl Argument {
     pub fn pointer(&self) -> *mut c_void {
         self.pointer
     }
+
+    /// Whether it came with this deleter.
+    pub fn has(&self, deleter: SeriatimDeleter) -> bool {
+        self.deleter.map(|own| own as usize) == deleter.map(|other| other as usize)
+    }
 }
 
 impl Drop for Argument {
@@ -90,6 +96,9 @@ pub fn cost_key(function: Function) -> u64 {
     function as usize as u64
 }
 
+/// Why an operation failed: a [`SaidError`].
+type Reason = Box<dyn std::error::Error + Send + Sync>;
+
 /// The function of an operation, and its argument.
 pub struct Call {
     function: Function,
@@ -109,7 +118,7 @@ impl Call {
     }
 
     #[inline]
-    pub fn run(&self, run: &RunContext<'_>) -> Result<(), String> {
+    pub fn run(&self, run: &RunContext<'_>) -> Result<(), Reason> {
         let told = SeriatimRunContext::new(run);
         // SAFETY: the function comes with the argument, which lives as long as this call.
         match unsafe { (self.function)(self.argument.pointer, &told) } {
@@ -121,8 +130,9 @@ impl Call {
 
 /// What a function that failed has to say.
 #[cold]
-fn said(told: SeriatimRunContext<'_>, code: c_int) -> String {
-    told.into_error().unwrap_or_else(|| format!("its function returned {code}"))
+fn said(told: SeriatimRunContext<'_>, code: c_int) -> Reason {
+    let said = told.into_error();
+    Reason::from(said.unwrap_or_else(|| SaidError::new(format!("its function returned {code}"), None)))
 }
 
 /// The function of an asynchronous operation, and its argument: an [`Argument`] for one call, or an
@@ -137,6 +147,13 @@ impl AsyncCall<Argument> {
     pub fn new(function: SeriatimAsyncFunction, argument: Argument) -> Result<AsyncCall<Argument>, Failure> {
         let function = function.ok_or_else(|| null("function"))?;
         Ok(AsyncCall { function, argument })
+    }
+
+    /// Calls the function.
+    #[inline]
+    pub fn run_once(self, run: &RunContext<'_>, completion: Completion) {
+        let AsyncCall { function, argument } = self;
+        AsyncCall { function, argument: () }.call((argument.pointer, argument), run, completion);
     }
 
     /// For any number of calls.
@@ -161,8 +178,7 @@ impl AsyncFunction for AsyncCall<Argument> {
 
     #[inline]
     fn start(self, run: &RunContext<'_>, completion: Completion) {
-        let AsyncCall { function, argument } = self;
-        AsyncCall { function, argument: () }.call((argument.pointer, argument), run, completion);
+        self.run_once(run, completion);
     }
 }
 

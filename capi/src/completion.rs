@@ -3,7 +3,8 @@
 //! `stock.rs` the memory.
 
 use crate::call::Argument;
-use crate::error::{guard, Failure, SeriatimStatus};
+use crate::error::{guard, Failure, Outcome, SeriatimStatus};
+use crate::error_object::SaidError;
 use crate::handle::{number, Lent, Refused, ThreeWords};
 use crate::input::{bad, error_text, null};
 use crate::stock::{Place, Registry, Stock};
@@ -173,14 +174,17 @@ pub unsafe extern "C" fn seriatim_completion_fail(
     completion: *mut SeriatimCompletion,
     text: *const c_char,
 ) -> SeriatimStatus {
-    guard(|| {
-        // SAFETY: by the contract. First, for the text may lie in what the operation's deleter
-        // frees, and that may run in `take_back`.
-        let text = unsafe { error_text(text) };
-        let completion = take_back(completion)?;
-        completion.fail(text.as_deref().unwrap_or("its completion was told to fail, without a reason"));
-        Ok(())
-    })
+    // SAFETY: by the contract. First, for the text may lie in what the operation's deleter frees,
+    // and that may run in `take_back`.
+    guard(|| failed_by(completion, unsafe { error_text(text) }, None))
+}
+
+/// Ends the operation with an error that C says.
+pub fn failed_by(completion: *mut SeriatimCompletion, text: Option<String>, object: Option<Argument>) -> Outcome {
+    let completion = take_back(completion)?;
+    let text = text.unwrap_or_else(|| "its completion was told to fail, without a reason".to_owned());
+    completion.fail(SaidError::new(text, object));
+    Ok(())
 }
 
 /// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits

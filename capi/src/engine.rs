@@ -55,6 +55,8 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   worker then takes its core from all threads without a priority, while it looks for work too.
 /// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 ///   (default).
+/// - `PUBLISH`: a folder; what `seriatim_stats()` says is then published once a second to other
+///   processes, at a Unix socket there, which the program `seriatim-top` shows. Default: none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SeriatimSetting {
@@ -336,6 +338,7 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
         "LOCK_MEMORY" => switch(settings.lock_memory),
         "FIFO_PRIORITY" => settings.fifo_priority.to_string(),
         "INFO" => switch(settings.info),
+        "PUBLISH" => settings.publish.as_ref().map_or_else(String::new, |folder| folder.display().to_string()),
         _ => return None,
     })
 }

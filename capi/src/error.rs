@@ -1,9 +1,11 @@
 //! Status codes, the text behind them, and the wall that panics do not pass.
 
+use crate::call::SeriatimDeleter;
+use crate::error_object::SaidError;
 use seriatim::{Error, ErrorKind};
 use std::any::Any;
 use std::cell::RefCell;
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// What became of a call. More codes may be added: treat unknown ones as failures.
@@ -68,6 +70,12 @@ pub enum SeriatimStatus {
     /// The call is for operations that have a stream. This one runs on the processor, or is
     /// asynchronous.
     NoStream = 25,
+    /// The token of an operation was cancelled before the operation started, so it was skipped.
+    Cancelled = 26,
+    /// The time in which an operation had to start was up, so it was skipped.
+    DeadlineExceeded = 27,
+    /// An operation is to commute on a variable that was not made for that, or on a GPU.
+    CannotCommute = 28,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -110,6 +118,9 @@ impl SeriatimStatus {
             ErrorKind::BufferMismatch => SeriatimStatus::BufferMismatch,
             ErrorKind::StreamRefused => SeriatimStatus::StreamRefused,
             ErrorKind::NoStream => SeriatimStatus::NoStream,
+            ErrorKind::Cancelled => SeriatimStatus::Cancelled,
+            ErrorKind::DeadlineExceeded => SeriatimStatus::DeadlineExceeded,
+            ErrorKind::CannotCommute => SeriatimStatus::CannotCommute,
             _ => SeriatimStatus::Other,
         }
     }
@@ -120,6 +131,8 @@ impl SeriatimStatus {
 pub struct Failure {
     status: SeriatimStatus,
     text: String,
+    /// Kept if it carries an object of the program's.
+    error: Option<Error>,
 }
 
 /// What the body of a call comes to.
@@ -127,7 +140,7 @@ pub type Outcome = Result<(), Failure>;
 
 impl Failure {
     pub fn new(status: SeriatimStatus, text: impl Into<String>) -> Failure {
-        Failure { status, text: text.into() }
+        Failure { status, text: text.into(), error: None }
     }
 
     #[cold]
@@ -147,21 +160,34 @@ impl Failure {
 impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Failure {
-        Failure::new(SeriatimStatus::of(error.kind()), error.to_string())
+        let (status, text) = (SeriatimStatus::of(error.kind()), error.to_string());
+        Failure { status, text, error: said(&error).is_some().then_some(error) }
     }
 }
 
 thread_local! {
-    /// The text of the thread's last failure. Kept as C reads it, because C is given a pointer into
-    /// it.
-    static LAST: RefCell<CString> = RefCell::default();
+    /// The text of the thread's last failure, and its error if that carries an object. Kept as C
+    /// reads them, because C is given pointers into them.
+    static LAST: RefCell<(CString, Option<Error>)> = RefCell::default();
+}
+
+/// What an operation of C has said, if the error comes from one.
+fn said(error: &Error) -> Option<&SaidError> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// The object of the thread's last failure, if it came with this deleter.
+pub fn last_object(deleter: SeriatimDeleter) -> Option<*mut c_void> {
+    LAST.try_with(|last| said(last.borrow().1.as_ref()?)?.object(deleter)).ok()?
 }
 
 #[cold]
 fn remember(failure: Failure) -> SeriatimStatus {
     let text = c_text(&failure.text);
-    // A thread that is at its end has nobody left to read the text.
-    let _ = LAST.try_with(|last| last.replace(text));
+    // A thread that is at its end has nobody left to read the text. What was there before is
+    // dropped behind the borrow: an object's deleter may fail in turn.
+    let before = LAST.try_with(|last| last.replace((text, failure.error)));
+    drop(before);
     failure.status
 }
 
@@ -197,7 +223,7 @@ pub fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -
 /// so copy what is to be kept across one.
 #[unsafe(no_mangle)]
 pub extern "C" fn seriatim_last_error() -> *const c_char {
-    guard_value(c"".as_ptr(), || Ok(LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())))
+    guard_value(c"".as_ptr(), || Ok(LAST.try_with(|last| last.borrow().0.as_ptr()).unwrap_or(c"".as_ptr())))
 }
 
 /// What a status code means, in a few words that live as long as the program; for codes whose error
@@ -235,6 +261,9 @@ fn describe(status: i32) -> &'static CStr {
         23 => c"buffers do not go together",
         24 => c"a stream was refused",
         25 => c"the operation has no stream",
+        26 => c"the operation was cancelled",
+        27 => c"the operation came too late",
+        28 => c"the operation cannot commute there",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -289,12 +318,15 @@ mod tests {
             ErrorKind::BufferMismatch,
             ErrorKind::StreamRefused,
             ErrorKind::NoStream,
+            ErrorKind::Cancelled,
+            ErrorKind::DeadlineExceeded,
+            ErrorKind::CannotCommute,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(26), describe(-1));
+        assert_eq!(describe(29), describe(-1));
     }
 }

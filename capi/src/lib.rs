@@ -27,8 +27,13 @@ mod graph;
 mod parameter;
 mod pipeline;
 
+mod limits;
+
+mod commuting;
 mod completion;
 mod run_context;
+
+mod error_object;
 
 mod library_handle;
 
@@ -39,6 +44,7 @@ mod array;
 mod adopted_stream;
 
 mod profile;
+mod stats;
 mod wait;
 mod when;
 
@@ -71,6 +77,7 @@ pub use capture::{
     seriatim_capture_parameter, seriatim_capture_private_variable, seriatim_capture_push, seriatim_capture_push_async,
     seriatim_capture_push_operator, SeriatimCapture,
 };
+pub use commuting::{seriatim_push_async_commuting, seriatim_push_commuting, seriatim_variable_new_commutative};
 pub use completion::{
     seriatim_completion_complete, seriatim_completion_complete_after, seriatim_completion_drop,
     seriatim_completion_fail, SeriatimCompletion,
@@ -83,6 +90,9 @@ pub use engine::{
     seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
 };
 pub use error::{seriatim_last_error, seriatim_status_text, SeriatimStatus};
+pub use error_object::{
+    seriatim_completion_fail_object, seriatim_last_error_object, seriatim_run_context_set_error_object,
+};
 pub use gpu::{
     seriatim_gpu_delete, seriatim_gpu_memory, seriatim_gpu_open, seriatim_gpu_trim, SeriatimGpu, SeriatimMemory,
     SeriatimMemoryUsage,
@@ -91,6 +101,11 @@ pub use graph::{
     seriatim_graph_delete, seriatim_graph_dump_dot, seriatim_graph_length, seriatim_graph_replay, SeriatimGraph,
 };
 pub use library_handle::{seriatim_run_context_handle, SeriatimHandleFunction};
+pub use limits::{
+    seriatim_graph_replay_limited, seriatim_operator_push_limited, seriatim_pipeline_replay_limited,
+    seriatim_push_async_limited, seriatim_push_limited, seriatim_token_cancel, seriatim_token_delete,
+    seriatim_token_is_cancelled, seriatim_token_new, SeriatimLimits, SeriatimToken,
+};
 pub use operation::{seriatim_push, seriatim_push_async, SeriatimOperation, SeriatimProperty};
 pub use operator::{
     seriatim_operator_delete, seriatim_operator_new, seriatim_operator_new_async, seriatim_operator_push,
@@ -109,8 +124,12 @@ pub use run_context::{
     seriatim_run_context_context, seriatim_run_context_name, seriatim_run_context_nested_threads,
     seriatim_run_context_set_error, seriatim_run_context_stream, seriatim_run_context_worker, SeriatimRunContext,
 };
+pub use stats::{seriatim_stats, seriatim_worker_stats, SeriatimStats, SeriatimWorkerStats};
 pub use text::seriatim_string_free;
-pub use variable::{seriatim_variable_delete, seriatim_variable_new, seriatim_variable_version, SeriatimVariable};
+pub use variable::{
+    seriatim_variable_delete, seriatim_variable_new, seriatim_variable_set_name, seriatim_variable_version,
+    SeriatimVariable,
+};
 pub use version::{
     seriatim_abi_version, seriatim_version, seriatim_version_number, SERIATIM_ABI_VERSION, SERIATIM_VERSION_MAJOR,
     SERIATIM_VERSION_MINOR, SERIATIM_VERSION_NUMBER, SERIATIM_VERSION_PATCH,
@@ -132,6 +151,7 @@ const _: () = {
     shared::<SeriatimOperator>();
     shared::<SeriatimGraph>();
     shared::<SeriatimParameter>();
+    shared::<SeriatimToken>();
     shared::<SeriatimGpu>();
     shared::<SeriatimArray>();
     shared::<SeriatimAdoptedStream>();

@@ -146,9 +146,19 @@ pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content
 impl<'a> Content<'a> {
     /// An operation of an engine: the engine reads the variables where C has them.
     #[inline(always)]
-    fn listed(&self) -> Result<Listed<'a, SeriatimVariable>, Failure> {
+    pub fn listed(&self) -> Result<Listed<'a, SeriatimVariable>, Failure> {
         let Content { name, reads, writes, property, context, priority, is_profiled, .. } = *self;
         Ok(Listed { name, context: context.resolve()?, property, priority, is_profiled, reads, writes })
+    }
+
+    /// An operation of an engine that also commutes on variables.
+    pub fn commuting<'e>(
+        self,
+        engine: &'e SeriatimEngine,
+        commutes: &[SeriatimVariable],
+    ) -> Result<OperationBuilder<'e>, Failure> {
+        let (context, priority) = (self.context.resolve()?, self.priority);
+        Ok(self.reusable(engine).context(context).priority(priority).commutes(commutes.iter().copied()))
     }
 
     /// An operation whose context and priority each use says.

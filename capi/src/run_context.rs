@@ -1,7 +1,9 @@
 //! What an operation is told when it runs, and how it says why it failed.
 
+use crate::call::Argument;
 use crate::device::SeriatimContext;
 use crate::error::{c_text, guard, guard_value, SeriatimStatus};
+use crate::error_object::SaidError;
 use crate::input::{borrow, error_text};
 use seriatim::gpu::RawStream;
 use seriatim::RunContext;
@@ -22,7 +24,7 @@ pub struct SeriatimRunContext<'a> {
 struct Texts {
     /// The name as C reads it.
     name: OnceCell<CString>,
-    error: RefCell<Option<String>>,
+    error: RefCell<Option<SaidError>>,
 }
 
 impl<'a> SeriatimRunContext<'a> {
@@ -39,7 +41,16 @@ impl<'a> SeriatimRunContext<'a> {
         self.run
     }
 
-    pub(crate) fn into_error(self) -> Option<String> {
+    /// Replaces what the function has said before. Without a text and an object it says nothing.
+    pub(crate) fn set_error(&self, text: Option<String>, object: Option<Argument>) {
+        let is_said = text.is_some() || object.is_some();
+        let text = text.unwrap_or_else(|| "its function has not said why".to_owned());
+        let before = self.texts().error.replace(is_said.then(|| SaidError::new(text, object)));
+        // The deleter of its object runs when nothing is borrowed.
+        drop(before);
+    }
+
+    pub(crate) fn into_error(self) -> Option<SaidError> {
         self.texts.into_inner().and_then(|texts| texts.error.into_inner())
     }
 }
@@ -122,7 +133,7 @@ pub unsafe extern "C" fn seriatim_run_context_set_error(
     guard(|| {
         // SAFETY: by the contract.
         let (run, text) = unsafe { (borrow(run, "run")?, error_text(text)) };
-        run.texts().error.replace(text);
+        run.set_error(text, None);
         Ok(())
     })
 }

@@ -4,9 +4,9 @@ use crate::call::{Argument, Call, SeriatimDeleter, SeriatimFunction};
 use crate::device::SeriatimContext;
 use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
-use crate::input::{borrow, produce};
+use crate::input::{borrow, produce, text};
 use seriatim::Variable;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 /// A token for anything that operations read or change. A plain value: copying it copies the
 /// handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
@@ -66,7 +66,29 @@ pub unsafe extern "C" fn seriatim_variable_version(
     out: *mut u64,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    guard(|| unsafe { produce(out, || Ok(borrow(engine, "engine")?.0.version(variable.into())?)) })
+    guard(|| unsafe { produce(out, || Ok(borrow(engine, "engine")?.0.version(Variable::from(variable))?)) })
+}
+
+/// Names a variable, for people: the name stands in the texts of errors that tell of the variable,
+/// in the graph of `seriatim_dump_dot()`, and in profiles. A second name replaces the first. The
+/// text is copied, and each different text is kept for the life of the process.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+///
+/// # Safety
+/// `engine` is a live handle. `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seriatim_variable_set_name(
+    engine: *const SeriatimEngine,
+    variable: SeriatimVariable,
+    name: *const c_char,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let (engine, name) = unsafe { (borrow(engine, "engine")?, text(name, "name")?) };
+        engine.0.name_variable(Variable::from(variable), name.to_owned()).map_err(Failure::from)
+    })
 }
 
 /// Deletes a variable: `function` runs after its last use, even if the variable is marked by a

@@ -4,7 +4,7 @@ use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::input::borrow;
 use crate::variable::SeriatimVariable;
-use seriatim::{Engine, Error};
+use seriatim::{Engine, Error, Variable};
 use std::time::Duration;
 
 /// Waits until the operations that change `variable` and were pushed before are complete. Running
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn seriatim_wait_for_variable(
     variable: SeriatimVariable,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var(variable.into()).map_err(Failure::from))
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var(Variable::from(variable)).map_err(Failure::from))
 }
 
 /// Waits until every operation that uses `variable` and was pushed before is complete, readers
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn seriatim_wait_until_unused(
     variable: SeriatimVariable,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_until_unused(variable.into()).map_err(Failure::from))
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_until_unused(Variable::from(variable)).map_err(Failure::from))
 }
 
 /// As `seriatim_wait_until_unused()`, but not longer than this many nanoseconds, and without
@@ -69,7 +69,9 @@ pub unsafe extern "C" fn seriatim_wait_until_unused_timeout(
     nanoseconds: u64,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    unsafe { limited(engine, nanoseconds, |engine, limit| engine.wait_until_unused_timeout(variable.into(), limit)) }
+    unsafe {
+        limited(engine, nanoseconds, |engine, limit| engine.wait_until_unused_timeout(Variable::from(variable), limit))
+    }
 }
 
 /// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
@@ -88,7 +90,9 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
     nanoseconds: u64,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    unsafe { limited(engine, nanoseconds, |engine, limit| engine.wait_for_var_timeout(variable.into(), limit)) }
+    unsafe {
+        limited(engine, nanoseconds, |engine, limit| engine.wait_for_var_timeout(Variable::from(variable), limit))
+    }
 }
 
 /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may

@@ -33,6 +33,9 @@ fn null_handles_and_null_places() {
             seriatim_profile_table(null(), &mut text),
             seriatim_profile_write_trace(null(), c"trace.json".as_ptr()),
             seriatim_dump_dot(null(), &mut text),
+            seriatim_stats(null(), null_mut()),
+            seriatim_worker_stats(null(), 0, null_mut()),
+            seriatim_variable_set_name(null(), variable, c"x".as_ptr()),
             seriatim_operator_push(null(), null(), ANYWHERE, 0),
         ];
         for status in statuses {
@@ -49,6 +52,8 @@ fn null_handles_and_null_places() {
             seriatim_variable_version(engine.0, variable, null_mut()),
             seriatim_profile_table(engine.0, null_mut()),
             seriatim_dump_dot(engine.0, null_mut()),
+            seriatim_stats(engine.0, null_mut()),
+            seriatim_worker_stats(engine.0, 0, null_mut()),
         ];
         for status in statuses {
             refused(status, Status::NullPointer, "out is null");
