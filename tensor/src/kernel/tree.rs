@@ -1,0 +1,81 @@
+//! Sums in a fixed tree: the same elements in the same order have the same sum to the last bit,
+//! wherever the blocks that they come in end.
+//!
+//! Used by `operator/reduce.rs` and others there. Elements are added in leaves of [`LEAF`] by eight
+//! running sums, and the leaves in pairs, as the digits of a binary counter carry.
+
+#![forbid(unsafe_code)]
+
+use num_traits::Num;
+
+/// How many elements make a leaf.
+pub(crate) const LEAF: usize = 256;
+const LANES: usize = 8;
+
+/// A sum under way.
+#[derive(Debug)]
+pub(crate) struct Tree<T> {
+    /// Sums of 2ⁿ leaves, if the bit n of the number of leaves is set.
+    levels: [T; 48],
+    leaves: u64,
+}
+
+impl<T: Num + Copy> Tree<T> {
+    pub fn new() -> Tree<T> {
+        Tree { levels: [T::zero(); 48], leaves: 0 }
+    }
+
+    /// Adds the next elements: a whole leaf, but for the last call.
+    pub fn add(&mut self, leaf: &[T], plus: impl Fn(T, T) -> T) {
+        debug_assert!(leaf.len() <= LEAF);
+        let mut sum = leaf_sum(leaf, &plus);
+        let mut level = 0;
+        while self.leaves >> level & 1 == 1 {
+            sum = plus(self.levels[level], sum);
+            level += 1;
+        }
+        self.levels[level] = sum;
+        self.leaves += 1;
+    }
+
+    /// The sum of all.
+    pub fn sum(&self, plus: impl Fn(T, T) -> T) -> T {
+        let there = (0..self.levels.len()).filter(|level| self.leaves >> level & 1 == 1);
+        there.map(|level| self.levels[level]).reduce(|low, high| plus(high, low)).unwrap_or(T::zero())
+    }
+}
+
+/// The sum of one leaf.
+pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], plus: &impl Fn(T, T) -> T) -> T {
+    let mut sums = [T::zero(); LANES];
+    let (whole, rest) = leaf.split_at(leaf.len() / LANES * LANES);
+    for lanes in whole.chunks_exact(LANES) {
+        sums.iter_mut().zip(lanes).for_each(|(sum, value)| *sum = plus(*sum, *value));
+    }
+    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum = plus(*sum, *value));
+    let [a, b, c, d, e, f, g, h] = sums;
+    plus(plus(plus(a, e), plus(c, g)), plus(plus(b, f), plus(d, h)))
+}
+
+/// The sum of a slice.
+pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
+    let mut tree = Tree::new();
+    values.chunks(LEAF).for_each(|leaf| tree.add(leaf, &plus));
+    tree.sum(plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_right_and_lose_little() {
+        for count in [0usize, 1, 7, 8, 9, 255, 256, 257, 511, 512, 1_000, 100_003] {
+            let values: Vec<i64> = (0..count as i64).map(|at| at * 7 - 3).collect();
+            assert_eq!(sum(&values, |a, b| a + b), values.iter().sum::<i64>());
+        }
+        let tenths = vec![0.1f32; 10_000_000];
+        let (ours, naive) = (sum(&tenths, |a, b| a + b), tenths.iter().sum::<f32>());
+        assert!((ours - 1e6).abs() < 1.0 && (naive - 1e6).abs() > 1e4, "{ours}, {naive}");
+    }
+}

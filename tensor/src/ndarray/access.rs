@@ -1,0 +1,254 @@
+//! How an operation reaches the elements of its arrays: [`Argument`] goes with the operation, and
+//! becomes a [`Blob`] or a [`BlobMut`] while it runs.
+//!
+//! Used by `transfer.rs` and `operator/call.rs`, which declare the arguments' variables and borrow
+//! the arguments in one place, so what is borrowed is what was declared. Operators see blobs.
+//!
+//! **Aliasing.** An output may be in the same memory as an input, if the operator allows that. Both
+//! blobs then give out no slices. They are read and written block by block, through copies.
+
+use crate::dtype::{with_type, DType, Element};
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::array::NDArray;
+use crate::ndarray::cursor::{gather, scatter, scatter_add, Gather, Reader, Scatter, Writer};
+use crate::ndarray::runtime::Runtime;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape};
+use seriatim::{Context, Variable};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Operations with at most so many elements in all are declared short: where they are ready they
+/// run inside of their push, which takes less time than the way to another core. A function of
+/// shapes alone.
+pub(crate) const SHORT: usize = 4096;
+
+/// An array as an operation carries it: without a count of references.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument {
+    number: u32,
+    dtype: DType,
+    context: Context,
+    elements: usize,
+    pub layout: Layout,
+    pub variable: Variable,
+}
+
+impl From<&NDArray> for Argument {
+    fn from(array: &NDArray) -> Argument {
+        Argument {
+            number: array.number(),
+            dtype: array.dtype(),
+            context: array.context(),
+            elements: array.elements(),
+            layout: *array.layout(),
+            variable: array.var(),
+        }
+    }
+}
+
+impl Argument {
+    /// Whether both are in the same memory.
+    pub fn shares_with(&self, other: &Argument) -> bool {
+        self.number == other.number
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The elements, to be read. `shared` says that an output is in the same memory.
+    ///
+    /// # Safety
+    /// The caller is in an operation that has declared the variable, and keeps `Blob` no longer. If
+    /// the operation also changes the memory through another blob, both are `shared`.
+    pub unsafe fn read<'a>(&self, runtime: &'a Runtime, shared: bool) -> Result<Blob<'a>, Error> {
+        // SAFETY: as the caller says.
+        let memory = unsafe { runtime.chunks().get(self.number).memory() };
+        let base = match memory {
+            Some(memory) => memory.address().as_ptr(),
+            None if self.layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
+            None => {
+                let message = format!("{} {} is read, and nothing has written it", self.dtype, self.layout.shape);
+                return Err(Error::new(ErrorKind::Unwritten, message));
+            }
+        };
+        Ok(Blob(Place { base, dtype: self.dtype, layout: self.layout, shared, of: PhantomData }))
+    }
+
+    /// The elements, to be written. The first time makes the memory. It is set to zero unless
+    /// `covers`, which says that the operation writes every element of the layout; what the layout
+    /// does not show is zero in any case.
+    ///
+    /// # Safety
+    /// As for [`read`](Argument::read), for an operation that has declared to change the variable.
+    pub unsafe fn write<'a>(&self, runtime: &'a Runtime, covers: bool, shared: bool) -> Result<BlobMut<'a>, Error> {
+        // SAFETY: as the caller says.
+        let memory = unsafe { runtime.chunks().get(self.number).memory_mut() };
+        let memory = match memory {
+            Some(memory) => memory,
+            None => {
+                let mut made = runtime.storage().alloc(self.elements * self.dtype.size(), self.context)?;
+                let is_whole = covers && self.layout.shape.size() == self.elements && !self.layout.repeats();
+                if !is_whole || self.dtype == DType::Bool {
+                    made.bytes_mut().fill(0);
+                }
+                memory.insert(made)
+            }
+        };
+        let base = memory.address().as_ptr();
+        Ok(BlobMut(Place { base, dtype: self.dtype, layout: self.layout, shared, of: PhantomData }))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    base: *mut u8,
+    dtype: DType,
+    layout: Layout,
+    shared: bool,
+    of: PhantomData<&'a [u8]>,
+}
+
+/// An array that an operator reads (`TBlob` of `in_data`).
+///
+/// Its elements can be had as a slice if they lie one after the other, and else block by block.
+#[derive(Clone, Copy)]
+pub struct Blob<'a>(Place<'a>);
+
+/// An array that an operator writes (`TBlob` of `out_data`).
+pub struct BlobMut<'a>(Place<'a>);
+
+macro_rules! facts {
+    ($($type:ident),*) => {$(
+        impl $type<'_> {
+            /// The type of the elements.
+            pub fn dtype(&self) -> DType {
+                self.0.dtype
+            }
+
+            /// The sizes of the dimensions.
+            pub fn shape(&self) -> Shape {
+                self.0.layout.shape
+            }
+
+            /// How many elements there are.
+            pub fn size(&self) -> usize {
+                self.0.layout.shape.size()
+            }
+
+            /// Whether [`Blob::as_slice`] or [`BlobMut::as_mut_slice`] would give a slice of `T`.
+            fn is_slice<T: Element>(&self) -> bool {
+                self.0.dtype == T::DTYPE && !self.0.shared && self.0.layout.is_contiguous()
+            }
+        }
+
+        impl fmt::Debug for $type<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} {}", self.dtype(), self.shape())
+            }
+        }
+    )*};
+}
+
+facts!(Blob, BlobMut);
+
+impl<'a> Blob<'a> {
+    /// The elements, if they are of this type, lie one after the other, and are not also written.
+    pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
+        // SAFETY: in the layout's extent all bytes are initialised values of the type (`write`),
+        // and nobody changes them while the operation runs.
+        self.is_slice::<T>().then(|| unsafe {
+            std::slice::from_raw_parts(self.0.base.cast::<T>().add(self.0.layout.offset), self.size())
+        })
+    }
+
+    /// Elements in a slice, laid out one after the other or otherwise.
+    pub(crate) fn of_slice<T: Element>(values: &'a [T], layout: Layout) -> Blob<'a> {
+        assert!(layout.extent().1 <= values.len());
+        let base = values.as_ptr().cast::<u8>().cast_mut();
+        Blob(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
+    }
+
+    /// Reads the elements in order, converted to `W`.
+    pub fn reader<W: Element>(&self) -> Reader<'a, W> {
+        let gather = with_type!(self.0.dtype, T => gather::<T, W> as Gather<W>);
+        Reader::new(self.0.base, &self.0.layout, gather)
+    }
+
+    /// Reads the elements in order, which are of this type. Compiled for one type, and not for each
+    /// two.
+    pub(crate) fn same_reader<T: Element>(&self) -> Reader<'a, T> {
+        assert_eq!(self.0.dtype, T::DTYPE);
+        Reader::new(self.0.base, &self.0.layout, gather::<T, T>)
+    }
+
+    /// The same elements, shown in another way.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Blob<'a> {
+        Blob(Place { layout, ..self.0 })
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// All elements in order, converted to `W`.
+    pub fn to_vec<W: Element>(&self) -> Vec<W> {
+        let mut values = vec![W::default(); self.size()];
+        self.reader().fill(&mut values);
+        values
+    }
+}
+
+impl<'a> BlobMut<'a> {
+    /// Elements in a slice, to be written.
+    pub(crate) fn of_slice<T: Element>(values: &'a mut [T], layout: Layout) -> BlobMut<'a> {
+        assert!(layout.extent().1 <= values.len());
+        let base = values.as_mut_ptr().cast::<u8>();
+        BlobMut(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
+    }
+
+    /// Stands for an array that is not to be written: it gives out no slices, and its writers write
+    /// nothing.
+    pub(crate) fn nothing(argument: &Argument) -> BlobMut<'static> {
+        let (base, dtype, layout) = (std::ptr::null_mut(), argument.dtype, argument.layout);
+        BlobMut(Place { base, dtype, layout, shared: true, of: PhantomData })
+    }
+
+    /// The elements, if they are of this type, lie one after the other, and are not also read.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
+        // SAFETY: as for `as_slice`, and this operation alone has the variable; `self` is borrowed
+        // exclusively, and no other blob of the operation gives out slices of this memory.
+        self.is_slice::<T>().then(|| unsafe {
+            let first = self.0.base.cast::<T>().add(self.0.layout.offset);
+            std::slice::from_raw_parts_mut(first, self.0.layout.shape.size())
+        })
+    }
+
+    /// Writes the elements in order, converted from `W`, as the request says.
+    pub fn writer<W: Element>(&mut self, req: OpReq) -> Writer<'_, W> {
+        let scatter = match req {
+            _ if self.0.base.is_null() => (|_, _, _| ()) as Scatter<W>,
+            OpReq::Null => (|_, _, _| ()) as Scatter<W>,
+            OpReq::Add => with_type!(self.0.dtype, T => scatter_add::<T, W> as Scatter<W>),
+            OpReq::Write | OpReq::Inplace => with_type!(self.0.dtype, T => scatter::<T, W> as Scatter<W>),
+        };
+        Writer::new(self.0.base, &self.0.layout, scatter)
+    }
+
+    /// Writes the elements in order, which are of this type.
+    pub(crate) fn same_writer<T: Element>(&mut self) -> Writer<'_, T> {
+        assert_eq!(self.0.dtype, T::DTYPE);
+        Writer::new(self.0.base, &self.0.layout, scatter::<T, T>)
+    }
+
+    /// What is there now, to be read besides: block by block, as it may be written meanwhile.
+    pub(crate) fn as_blob(&mut self) -> Blob<'_> {
+        Blob(Place { shared: true, ..self.0 })
+    }
+
+    /// The same elements, shown in another way. The new layout has its extent within the old one.
+    pub(crate) fn turned(&mut self, of: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<BlobMut<'_>, Error> {
+        Ok(BlobMut(Place { layout: of(&self.0.layout)?, ..self.0 }))
+    }
+}

@@ -1,0 +1,88 @@
+//! `Chunk`: the memory of an array, which its views share.
+//!
+//! Used by `runtime.rs`, which keeps the chunks of a runtime, by `array.rs`, whose arrays count as
+//! its owners, and by `access.rs`, through which operations reach the memory.
+//!
+//! A chunk is a record of `storage/slots.rs`, so making an array allocates nothing. Its memory is
+//! made by the first operation that writes to it, and freed by the deletion of the chunk's
+//! variable, which comes after all operations that name the variable. So operations keep no count
+//! of references, and no worker looks at one.
+
+use crate::storage::Handle;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::OnceLock;
+
+#[derive(Default)]
+pub(crate) struct Chunk {
+    /// How many arrays and views there are.
+    references: AtomicUsize,
+    /// Only operations touch it that have declared the chunk's variable: those that change the
+    /// variable as if by `&mut`, the others as if by `&`.
+    memory: UnsafeCell<Option<Handle>>,
+    /// What `autograd` attaches.
+    gradient: UnsafeCell<OnceLock<Box<dyn Any + Send + Sync>>>,
+}
+
+// SAFETY: `memory` is guarded by the variable, as said there; a `Handle` is `Send` and `Sync`. The
+// gradient is `Send` and `Sync`, and set once while there are several owners.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// Counts one owner of a chunk that has none.
+    pub fn begin(&self) {
+        self.references.store(1, Relaxed);
+    }
+
+    /// Counts one more owner. The caller is one.
+    pub fn share(&self) {
+        // Relaxed: a new owner comes from one that stays meanwhile.
+        self.references.fetch_add(1, Relaxed);
+    }
+
+    /// Counts one owner less; says whether it was the last.
+    pub fn leave(&self) -> bool {
+        // Release: what this owner has done comes before the end that the last one begins.
+        // Acquire: the last one sees it.
+        self.references.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// What is attached, if anything is.
+    pub fn gradient(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
+        // SAFETY: only `clear` changes it otherwise, and then nobody else has the record.
+        unsafe { &*self.gradient.get() }
+    }
+
+    /// The memory, to be read.
+    ///
+    /// # Safety
+    /// The caller is in an operation that has declared the chunk's variable, and the borrow ends
+    /// with it.
+    pub unsafe fn memory(&self) -> Option<&Handle> {
+        // SAFETY: operations that change the memory have the variable to themselves.
+        unsafe { (*self.memory.get()).as_ref() }
+    }
+
+    /// The memory, to be changed.
+    ///
+    /// # Safety
+    /// The caller is in an operation that has declared to change the chunk's variable. The borrow
+    /// ends with the operation, and there is no other one meanwhile.
+    #[expect(clippy::mut_from_ref, reason = "the variable says who may have it")]
+    pub unsafe fn memory_mut(&self) -> &mut Option<Handle> {
+        // SAFETY: no other operation has the variable meanwhile.
+        unsafe { &mut *self.memory.get() }
+    }
+
+    /// Makes the record ready for another array: takes the memory and what is attached.
+    ///
+    /// # Safety
+    /// The caller has the record alone: no owner is left and no operation that names the variable.
+    pub unsafe fn clear(&self) -> (Option<Handle>, Option<Box<dyn Any + Send + Sync>>) {
+        // SAFETY: nobody else has the record.
+        let attached = unsafe { &mut *self.gradient.get() }.take();
+        // SAFETY: as above.
+        (unsafe { self.memory_mut() }.take(), attached)
+    }
+}

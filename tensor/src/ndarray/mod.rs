@@ -1,0 +1,14 @@
+//! Arrays: what they are, how they are made, and how operations reach their elements.
+//!
+//! `runtime.rs` has what arrays live on, `chunk.rs` the memory that views share, `array.rs` the
+//! array itself. `create.rs` and `transfer.rs` have its methods that need no operator, `access.rs`
+//! what an operation sees of it, and `cursor.rs`
+//! how its elements are walked over.
+
+pub(crate) mod access;
+pub(crate) mod array;
+mod chunk;
+mod create;
+pub(crate) mod cursor;
+pub(crate) mod runtime;
+mod transfer;

@@ -1,0 +1,120 @@
+//! How values go in and out: from a slice into an array, and from an array to a vector, a slice or
+//! a number. Programs call it on any thread, but not inside of operations, which would wait for
+//! themselves.
+
+use crate::dtype::Element;
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::Argument;
+use crate::ndarray::array::NDArray;
+
+impl NDArray {
+    /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, into memory
+    /// of the storage, and from there by an operation. So the slice may be changed afterwards.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`](ErrorKind::ShapeMismatch) if there are not as many as the array has;
+    /// [`UnsupportedType`](ErrorKind::UnsupportedType) if they are of another type;
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory);
+    /// [`OverlappingView`](ErrorKind::OverlappingView); those of a push.
+    ///
+    /// ```
+    /// use seriatim_tensor::{DType, NDArray};
+    /// let x = NDArray::zeros([2, 2], DType::F32)?;
+    /// x.transpose()?.copy_from_slice(&[1.0f32, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn copy_from_slice<T: Element>(&self, values: &[T]) -> Result<(), Error> {
+        self.check_type::<T>()?;
+        self.check_length(values.len())?;
+        self.check_writable()?;
+        let mut staged = self.runtime().storage().alloc(size_of_val(values), self.context())?;
+        staged.elements_mut::<T>(values.len()).copy_from_slice(values);
+        let count = values.len();
+        self.push_write("copy from slice", move |mut blob| {
+            blob.same_writer::<T>().put(staged.elements_mut(count));
+        })
+    }
+
+    /// Waits for the array, and copies its values into a slice (`SyncCopyToCPU`).
+    ///
+    /// # Errors
+    /// Those of [`to_vec`](NDArray::to_vec), and [`ShapeMismatch`](ErrorKind::ShapeMismatch) if
+    /// the slice has not as many.
+    ///
+    /// ```
+    /// use seriatim_tensor::NDArray;
+    /// let mut values = [0; 3];
+    /// NDArray::from_slice(&[1, 2, 3], [3])?.copy_to_slice(&mut values)?;
+    /// assert_eq!(values, [1, 2, 3]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn copy_to_slice<T: Element>(&self, values: &mut [T]) -> Result<(), Error> {
+        self.check_type::<T>()?;
+        self.check_length(values.len())?;
+        self.wait_to_read()?;
+        let (argument, runtime) = (Argument::from(self), self.runtime());
+        runtime.engine().scope(|scope| {
+            scope.op("copy to slice").reads([argument.variable]).push(move |_| {
+                // SAFETY: this operation has declared to read the variable, just above.
+                let blob = unsafe { argument.read(runtime, false) }?;
+                blob.same_reader::<T>().fill(values);
+                Ok::<(), Error>(())
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Waits for the array, and returns its values in order.
+    ///
+    /// # Errors
+    /// The error of the operation that should have written the array, as
+    /// [`wait_to_read`](NDArray::wait_to_read) has it;
+    /// [`UnsupportedType`](ErrorKind::UnsupportedType) if its elements are of another type;
+    /// [`Unwritten`](ErrorKind::Unwritten).
+    ///
+    /// ```
+    /// use seriatim_tensor::{ErrorKind, NDArray};
+    /// let x = NDArray::from_slice(&[1, 2, 3], [3])?;
+    /// assert_eq!(x.to_vec::<i32>()?, [1, 2, 3]);
+    /// assert_eq!(x.to_vec::<f32>().unwrap_err().kind(), ErrorKind::UnsupportedType);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let mut values = vec![T::default(); self.size()];
+        self.copy_to_slice(&mut values)?;
+        Ok(values)
+    }
+
+    /// Waits for an array of one element, and returns it (`asscalar`).
+    ///
+    /// # Errors
+    /// Those of [`to_vec`](NDArray::to_vec), and [`ShapeMismatch`](ErrorKind::ShapeMismatch).
+    ///
+    /// ```
+    /// use seriatim_tensor::NDArray;
+    /// assert_eq!(NDArray::from_slice(&[7u8], [1, 1])?.as_scalar::<u8>()?, 7);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn as_scalar<T: Element>(&self) -> Result<T, Error> {
+        let mut value = [T::default()];
+        self.copy_to_slice(&mut value)?;
+        Ok(value[0])
+    }
+
+    fn check_type<T: Element>(&self) -> Result<(), Error> {
+        if T::DTYPE != self.dtype() {
+            let message = format!("an array of {} is used as one of {}: convert it by astype", self.dtype(), T::DTYPE);
+            return Err(Error::new(ErrorKind::UnsupportedType, message));
+        }
+        Ok(())
+    }
+
+    fn check_length(&self, values: usize) -> Result<(), Error> {
+        if values != self.size() {
+            let message = format!("{values} values for an array of shape {}, which has {}", self.shape(), self.size());
+            return Err(Error::new(ErrorKind::ShapeMismatch, message));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,381 @@
+//! A call of an operator: shapes and types are checked, outputs are made, and one operation is
+//! pushed that declares what it reads and changes.
+//!
+//! Used by `arithmetic.rs`, `views.rs` and others here, by `autograd/` and `optimizer.rs`, and by
+//! programs. What the operation carries lies in a block of the storage, so a call allocates nothing
+//! in steady state.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
+use crate::ndarray::array::NDArray;
+use crate::ndarray::runtime::Runtime;
+use crate::operator::op::Op;
+use crate::operator::property::{Given, OpContext};
+use crate::operator::tape;
+use crate::request::OpReq;
+use crate::resource::manager::Granted;
+use crate::shape::Shape;
+use crate::storage::boxed::Boxed;
+use seriatim::{Context, RunContext};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// The results of an operator, most often one.
+pub type Outputs = SmallVec<[NDArray; 1]>;
+
+/// What an operation carries.
+struct Call {
+    op: Op,
+    runtime: Runtime,
+    is_train: bool,
+    is_backward: bool,
+    /// The inputs; of a backward pass gradients, inputs and outputs, of which some are not needed.
+    inputs: SmallVec<[Option<Input>; 6]>,
+    auxiliary: SmallVec<[Argument; 1]>,
+    outputs: SmallVec<[Output; 3]>,
+    resources: SmallVec<[Granted; 1]>,
+}
+
+#[derive(Clone, Copy)]
+struct Input {
+    argument: Argument,
+    /// Whether an output is in the same memory.
+    shared: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Output {
+    argument: Argument,
+    req: OpReq,
+    shared: bool,
+}
+
+impl Op {
+    /// Calls the operator, and returns its first output. The call does not wait: what fails later
+    /// is the error of a wait.
+    ///
+    /// # Errors
+    /// [`WrongArguments`](ErrorKind::WrongArguments), [`ShapeMismatch`](ErrorKind::ShapeMismatch),
+    /// [`UnsupportedType`](ErrorKind::UnsupportedType), [`ForeignArray`](ErrorKind::ForeignArray),
+    /// with the operator, and the shapes and types of its arguments; those of a push.
+    ///
+    /// ```
+    /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};
+    /// let x = NDArray::from_slice(&[0.0f32, 1.0], [2])?;
+    /// assert_eq!(Op::new("exp", &[])?.invoke(&[&x])?.to_vec::<f32>()?[0], 1.0);
+    /// let error = Op::new("elemwise_add", &[])?.invoke(&[&x, &x.slice(0, 0, 1, 1)?]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::ShapeMismatch);
+    /// assert!(error.to_string().contains("'elemwise_add' of float32 [2], float32 [1]"));
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn invoke(&self, inputs: &[&NDArray]) -> Result<NDArray, Error> {
+        let mut outputs = self.invoke_all(inputs)?;
+        Ok(outputs.swap_remove(0))
+    }
+
+    /// Calls the operator, and returns its visible outputs. Auxiliary states come behind the
+    /// arguments.
+    ///
+    /// # Errors
+    /// Those of [`invoke`](Op::invoke).
+    ///
+    /// ```
+    /// use seriatim_tensor::{operator::Op, NDArray};
+    /// let x = NDArray::from_slice(&[0.0f32, 1.0], [2])?;
+    /// assert_eq!(Op::new("exp", &[])?.invoke_all(&[&x])?.len(), 1);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn invoke_all(&self, inputs: &[&NDArray]) -> Result<Outputs, Error> {
+        let (shapes, types, runtime) = self.infer(inputs, &[])?;
+        let made =
+            shapes.iter().zip(&types).map(|(shape, dtype)| NDArray::new(runtime, *shape, *dtype, Context::cpu(0)));
+        let mut outputs = made.collect::<Result<Outputs, Error>>()?;
+        let written = outputs.iter().map(|output| (output, OpReq::Write));
+        self.push_forward(inputs, &written.collect::<SmallVec<[_; 2]>>())?;
+        tape::record(self, &inputs[..self.inner.arguments], &outputs);
+        outputs.truncate(self.inner.visible);
+        Ok(outputs)
+    }
+
+    /// Calls the operator with arrays for its outputs, each with how it is to be written. An input
+    /// that an output would overwrite is copied first, unless the operator works in place there.
+    ///
+    /// # Errors
+    /// Those of [`invoke`](Op::invoke); [`OverlappingView`](ErrorKind::OverlappingView);
+    /// [`Recording`](ErrorKind::Recording) if an input is one of which gradients are recorded.
+    ///
+    /// ```
+    /// use seriatim_tensor::{operator::Op, NDArray, OpReq};
+    /// let x = NDArray::from_slice(&[1.0f32, 2.0], [2])?;
+    /// let sum = NDArray::from_slice(&[10.0f32, 20.0], [2])?;
+    /// Op::new("square", &[])?.invoke_into(&[&x], &[(&sum, OpReq::Add)])?;
+    /// assert_eq!(sum.to_vec::<f32>()?, [11.0, 24.0]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn invoke_into(&self, inputs: &[&NDArray], outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
+        let written: SmallVec<[&NDArray; 2]> = outputs.iter().map(|(output, _)| *output).collect();
+        self.infer(inputs, &written)?;
+        if tape::is_recording() && inputs.iter().chain(&written).any(|array| tape::is_tracked(array)) {
+            let message =
+                "a result is written into an array while gradients are recorded of one of the arrays: let the \
+                           operator make its result, or pause recording";
+            return Err(self.said(inputs, &Error::new(ErrorKind::Recording, message)));
+        }
+        self.push_forward(inputs, outputs)
+    }
+
+    /// Pushes the backward pass: `in_grad` are the gradients to write.
+    pub(crate) fn push_backward(
+        &self,
+        out_grad: &[Option<&NDArray>],
+        in_data: &[NDArray],
+        out_data: &[NDArray],
+        in_grad: &[(&NDArray, OpReq)],
+    ) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let Some(runtime) = in_data.first().map(NDArray::runtime) else { return Ok(()) };
+        let groups = out_grad.iter().copied().chain(in_data.iter().map(Some)).chain(out_data.iter().map(Some));
+        let needed = inner.needs.iter().flatten();
+        let mut outputs: SmallVec<[Output; 3]> = in_grad.iter().map(|(array, req)| output(array, *req)).collect();
+        keep_apart(&mut outputs);
+        // A gradient may be written that the pass reads too. What it reads is copied first.
+        let (mut inputs, mut copies) = (SmallVec::new(), SmallVec::<[NDArray; 1]>::new());
+        for (array, needed) in groups.zip(needed) {
+            let Some(array) = array.filter(|_| *needed) else {
+                inputs.push(None);
+                continue;
+            };
+            let mut argument = Argument::from(array);
+            let written = outputs.iter().filter(|output| !output.req.is_null());
+            if written.map(|output| &output.argument).any(|other| overlap(&argument, other)) {
+                let copy = array.copy()?;
+                argument = Argument::from(&copy);
+                copies.push(copy);
+            }
+            inputs.push(Some(Input { argument, shared: false }));
+        }
+        let call = Call {
+            op: self.clone(),
+            runtime: runtime.clone(),
+            is_train: true,
+            is_backward: true,
+            inputs,
+            auxiliary: SmallVec::new(),
+            outputs,
+            resources: inner.resources[1].iter().map(|request| runtime.resources().grant(*request)).collect(),
+        };
+        call.push()
+    }
+
+    /// The shapes and types of all outputs, and the runtime of all arrays.
+    #[expect(clippy::type_complexity, reason = "three lists that are used at once")]
+    fn infer<'a>(
+        &self,
+        inputs: &[&'a NDArray],
+        outputs: &[&NDArray],
+    ) -> Result<(SmallVec<[Shape; 2]>, SmallVec<[DType; 2]>, &'a Runtime), Error> {
+        let inner = &*self.inner;
+        let wrong = |kind, message: String| Err(self.said(inputs, &Error::new(kind, message)));
+        let expected = inner.arguments + inner.auxiliary;
+        if inputs.len() != expected || !(outputs.is_empty() || outputs.len() == inner.outputs) {
+            let names = [inner.property.list_arguments(), inner.property.list_auxiliary_states()].concat();
+            let message = format!(
+                "it has inputs {names:?} and {} outputs, and was given {} and {}",
+                inner.outputs,
+                inputs.len(),
+                outputs.len()
+            );
+            return wrong(ErrorKind::WrongArguments, message);
+        }
+        let Some(first) = inputs.first() else {
+            return wrong(ErrorKind::WrongArguments, "an operator without inputs cannot be called".into());
+        };
+        if inputs.iter().chain(outputs).any(|array| !array.runtime().is(first.runtime())) {
+            let message = "its arrays belong to different runtimes: copy values by to_vec and from_slice";
+            return wrong(ErrorKind::ForeignArray, message.into());
+        }
+        let mut shapes: SmallVec<[Option<Shape>; 6]> = inputs.iter().map(|array| Some(array.shape())).collect();
+        let mut types: SmallVec<[Option<DType>; 6]> = inputs.iter().map(|array| Some(array.dtype())).collect();
+        let of = |at: usize| outputs.get(at).copied();
+        let mut out_shapes: SmallVec<[Option<Shape>; 2]> =
+            (0..inner.outputs).map(|at| of(at).map(NDArray::shape)).collect();
+        let mut out_types: SmallVec<[Option<DType>; 2]> =
+            (0..inner.outputs).map(|at| of(at).map(NDArray::dtype)).collect();
+        let property = &*inner.property;
+        if !property.types().contains(&first.dtype()) {
+            let listed: Vec<&str> = property.types().iter().map(|dtype| dtype.name()).collect();
+            let message = format!("it has no kernel for {}, but for {}", first.dtype(), listed.join(", "));
+            return wrong(ErrorKind::UnsupportedType, message);
+        }
+        let ((shape, aux_shape), (dtype, aux_type)) =
+            (shapes.split_at_mut(inner.arguments), types.split_at_mut(inner.arguments));
+        let shapes_known = property.infer_shape(shape, &mut out_shapes, aux_shape);
+        let types_known = property.infer_type(dtype, &mut out_types, aux_type);
+        let known = shapes_known.and_then(|shapes| types_known.map(|types| shapes && types));
+        if !known.map_err(|error| self.said(inputs, &error))? {
+            return wrong(ErrorKind::ShapeMismatch, "the shapes or types of its outputs do not follow".into());
+        }
+        let (out_shapes, out_types) = (out_shapes.into_iter().flatten(), out_types.into_iter().flatten());
+        Ok((out_shapes.collect(), out_types.collect(), first.runtime()))
+    }
+
+    fn push_forward(&self, inputs: &[&NDArray], outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let runtime = inputs[0].runtime();
+        for (output, _) in outputs.iter().filter(|(_, req)| !req.is_null()) {
+            output.check_writable().map_err(|error| self.said(inputs, &error))?;
+        }
+        let (arguments, auxiliary) = inputs.split_at(inner.arguments);
+        let mut outputs: SmallVec<[Output; 3]> = outputs.iter().map(|(array, req)| output(array, *req)).collect();
+        keep_apart(&mut outputs);
+        for (number, state) in auxiliary.iter().enumerate() {
+            let state = Argument::from(*state);
+            let others = arguments.iter().chain(&auxiliary[..number]).map(|array| Argument::from(*array));
+            if others.chain(outputs.iter().map(|output| output.argument)).any(|other| overlap(&state, &other)) {
+                let message = "an auxiliary state is in the memory of another argument: give it an array of its own";
+                return Err(self.said(inputs, &Error::new(ErrorKind::WrongArguments, message)));
+            }
+        }
+        let mut copies: SmallVec<[NDArray; 1]> = SmallVec::new();
+        let mut taken: SmallVec<[Option<Input>; 6]> = SmallVec::new();
+        for (place, array) in arguments.iter().enumerate() {
+            let mut input = Input { argument: Argument::from(*array), shared: false };
+            for (to, output) in outputs.iter_mut().enumerate().filter(|(_, output)| !output.req.is_null()) {
+                if !overlap(&input.argument, &output.argument) {
+                    continue;
+                }
+                let is_same =
+                    input.argument.layout == output.argument.layout && array.dtype() == output.argument.dtype();
+                if is_same && inner.inplace.contains(&(place, to)) {
+                    (input.shared, output.shared) = (true, true);
+                } else {
+                    let copy = array.copy()?;
+                    input = Input { argument: Argument::from(&copy), shared: false };
+                    copies.push(copy);
+                }
+            }
+            taken.push(Some(input));
+        }
+        let call = Call {
+            op: self.clone(),
+            runtime: runtime.clone(),
+            is_train: tape::is_training(),
+            is_backward: false,
+            inputs: taken,
+            auxiliary: auxiliary.iter().map(|array| Argument::from(*array)).collect(),
+            outputs,
+            resources: inner.resources[0].iter().map(|request| runtime.resources().grant(*request)).collect(),
+        };
+        call.push()
+    }
+
+    /// An error with the operator, and the shapes and types of its inputs.
+    fn said(&self, inputs: &[&NDArray], error: &Error) -> Error {
+        let inputs = inputs.iter().map(|array| (array.dtype(), array.shape()));
+        error.within(described(self.name(), inputs))
+    }
+}
+
+fn described(name: &str, inputs: impl Iterator<Item = (DType, Shape)>) -> String {
+    let mut text = format!("operator '{name}' of ");
+    for (at, (dtype, shape)) in inputs.enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}{dtype} {shape}");
+    }
+    text
+}
+
+fn output(array: &NDArray, req: OpReq) -> Output {
+    Output { argument: Argument::from(array), req, shared: false }
+}
+
+/// Has outputs in the same memory give out no slices.
+fn keep_apart(outputs: &mut [Output]) {
+    for at in 0..outputs.len() {
+        let argument = outputs[at].argument;
+        let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
+        outputs[at].shared = others.any(|(_, other)| overlap(&argument, &other.argument));
+    }
+}
+
+/// Whether two arrays may have an element in common.
+fn overlap(one: &Argument, other: &Argument) -> bool {
+    let ((a, b), (c, d)) = (one.layout.extent(), other.layout.extent());
+    one.shares_with(other) && a < d && c < b
+}
+
+impl Call {
+    fn push(self) -> Result<(), Error> {
+        let (runtime, name) = (
+            self.runtime.clone(),
+            match self.is_backward {
+                false => self.op.inner.name,
+                true => self.op.inner.backward_name,
+            },
+        );
+        let arguments = || self.inputs.iter().flatten().map(|input| &input.argument);
+        let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
+        let elements: usize = arguments().chain(written()).map(|argument| argument.layout.shape.size()).sum();
+        let changed = written().chain(&self.auxiliary).map(|argument| argument.variable);
+        let changed = changed.chain(self.resources.iter().map(Granted::variable));
+        let builder = runtime.engine().op(name).reads(arguments().map(|argument| argument.variable)).writes(changed);
+        let builder = if elements <= SHORT { builder.short() } else { builder };
+        let call = Boxed::new(runtime.storage(), self)?;
+        builder.push(move |run| call.run(run).map_err(|error| error.within(call.described())))?;
+        Ok(())
+    }
+
+    fn described(&self) -> String {
+        let inputs = self.inputs.iter().flatten().map(|input| &input.argument);
+        let name = if self.is_backward { self.op.inner.backward_name } else { self.op.inner.name };
+        described(name.as_str(), inputs.map(|argument| (argument.dtype(), argument.layout.shape)))
+    }
+
+    /// Runs on a worker, or inside of the push.
+    fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
+        let (inner, runtime) = (&*self.op.inner, &self.runtime);
+        let mut given = SmallVec::<[Option<Blob<'_>>; 6]>::new();
+        for input in &self.inputs {
+            // SAFETY: `push` has declared to read the variables of all inputs. Where an output is
+            // in the same memory, both are shared.
+            let blob = input.map(|input| unsafe { input.argument.read(runtime, input.shared) });
+            given.push(blob.transpose()?);
+        }
+        let mut auxiliary = SmallVec::<[BlobMut<'_>; 1]>::new();
+        for argument in &self.auxiliary {
+            // SAFETY: `push` has declared to change the variables of all auxiliary states.
+            auxiliary.push(unsafe { argument.write(runtime, false, false) }?);
+        }
+        let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
+        for output in &self.outputs {
+            requests.push(output.req);
+            written.push(match output.req {
+                OpReq::Null => BlobMut::nothing(&output.argument),
+                // SAFETY: `push` has declared to change the variables of all outputs that are
+                // written. Where an input is in the same memory, both are shared.
+                req => unsafe { output.argument.write(runtime, req.overwrites(), output.shared) }?,
+            });
+        }
+        let mut requested = SmallVec::<[_; 1]>::new();
+        for granted in &self.resources {
+            requested.push(granted.lend(runtime.storage())?);
+        }
+        let mut ctx = OpContext {
+            is_train: self.is_train,
+            run_ctx,
+            requested: &mut requested,
+            scalar: self.op.scalar,
+            storage: runtime.storage(),
+        };
+        if self.is_backward {
+            let (out_grad, rest) = given.split_at(inner.outputs);
+            let (in_data, out_data) = rest.split_at(inner.arguments);
+            let (out_grad, in_data, out_data) = (Given(out_grad), Given(in_data), Given(out_data));
+            inner.operator.backward(&mut ctx, out_grad, in_data, out_data, &requests, &mut written, &mut auxiliary)
+        } else {
+            let inputs: SmallVec<[Blob<'_>; 6]> = given.into_iter().flatten().collect();
+            inner.operator.forward(&mut ctx, &inputs, &requests, &mut written, &mut auxiliary)
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How a function on slices is applied to arrays of any layout, type and request, element by
+//! element.
+//!
+//! Used by `simple.rs`, `elementwise.rs` and others here. The function computes in `f32`, `f64` or
+//! `i64`: [`with_work!`] chooses by the type of the elements.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::{DType, Element};
+use crate::error::Error;
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::request::OpReq;
+use smallvec::SmallVec;
+
+/// How many elements are computed at a time where there are no slices.
+const BLOCK: usize = 256;
+
+/// The most inputs of a map.
+const INPUTS: usize = 4;
+
+/// Runs `$body` with `$type` as the type in which elements of a type are computed.
+macro_rules! with_work {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+            $crate::dtype::DType::F32 | $crate::dtype::DType::F16 | $crate::dtype::DType::Bf16 => {
+                type $type = f32;
+                $body
+            }
+            _ => {
+                type $type = i64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_work;
+
+/// The same for types that are floats.
+macro_rules! with_float {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+            _ => {
+                type $type = f32;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_float;
+
+/// Writes `f` of the inputs, which broadcast to the shape of `out`. `f` is given as many elements
+/// of each input as of the output, at most all.
+pub(crate) fn map<W: Element>(
+    inputs: &[Blob<'_>],
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+    f: impl Fn(&[&[W]], &mut [W]),
+) -> Result<(), Error> {
+    if req.is_null() {
+        return Ok(());
+    }
+    let shape = out.shape();
+    let mut shown = SmallVec::<[Blob<'_>; INPUTS]>::new();
+    for input in inputs {
+        shown.push(input.with_layout(input.layout().broadcast_to(shape)?));
+    }
+    let slices: Option<SmallVec<[&[W]; INPUTS]>> = shown.iter().map(Blob::as_slice).collect();
+    if let (Some(slices), true) = (slices, req.overwrites()) {
+        if let Some(out) = out.as_mut_slice::<W>() {
+            f(&slices, out);
+            return Ok(());
+        }
+    }
+    let mut readers: SmallVec<[_; INPUTS]> = shown.iter().map(Blob::reader::<W>).collect();
+    let (mut buffers, mut result) = ([[W::default(); BLOCK]; INPUTS], [W::default(); BLOCK]);
+    let mut left = shape.size();
+    let mut writer = out.writer::<W>(req);
+    while left > 0 {
+        let count = left.min(BLOCK);
+        for (reader, buffer) in readers.iter_mut().zip(&mut buffers) {
+            reader.fill(&mut buffer[..count]);
+        }
+        let slices: [&[W]; INPUTS] = std::array::from_fn(|at| &buffers[at][..count]);
+        f(&slices[..inputs.len()], &mut result[..count]);
+        writer.put(&result[..count]);
+        left -= count;
+    }
+    Ok(())
+}
+
+/// Writes the elements of an array into another one of its shape, converted.
+pub(crate) fn copy(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    match (from.dtype(), out.dtype()) {
+        (one, other) if !one.is_float() && !other.is_float() => {
+            map::<i64>(&[*from], out, req, |inputs, out| out.copy_from_slice(inputs[0]))
+        }
+        // Each float of 16 bits is one of 32, so a copy is exact.
+        (one, other) if one == other && one != DType::F64 => {
+            map::<f32>(&[*from], out, req, |inputs, out| out.copy_from_slice(inputs[0]))
+        }
+        _ => map::<f64>(&[*from], out, req, |inputs, out| out.copy_from_slice(inputs[0])),
+    }
+}

@@ -1,0 +1,357 @@
+//! Products of matrices as operators: `dot`, `batch_dot` and `FullyConnected`.
+//!
+//! The products are computed by `kernel/gemm.rs`, on one thread each. An array whose elements do
+//! not lie one after the other, or are floats of 16 bits, is first copied into scratch.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::kernel::gemm::{self, gemm, Matrix, Real, Sizes};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::map::map;
+use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch};
+use crate::operator::reduction::sum_to;
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape};
+use seriatim::Context;
+
+crate::parameters! {
+    /// Of `dot` and `batch_dot`.
+    pub(crate) struct DotParameters {
+        transpose_a: bool, default "false", .., "Whether the first array is transposed first";
+        transpose_b: bool, default "false", .., "Whether the second array is transposed first";
+    }
+}
+
+crate::parameters! {
+    /// Of `FullyConnected`.
+    pub(crate) struct DenseParameters {
+        num_hidden: usize, required, 1.., "How many outputs there are for each row";
+        no_bias: bool, default "false", .., "Whether there is no bias";
+        flatten: bool, default "true", .., "Whether all axes but the first are one";
+    }
+}
+
+/// The elements of a blob in order, in the type of the computation.
+enum Ordered<'a, T> {
+    Slice(&'a [T]),
+    Copied(Scratch<T>),
+}
+
+impl<'a, T: Real> Ordered<'a, T> {
+    fn new(ctx: &OpContext<'_, '_>, blob: &Blob<'a>) -> Result<Ordered<'a, T>, Error> {
+        if let Some(slice) = blob.as_slice() {
+            return Ok(Ordered::Slice(slice));
+        }
+        let mut copied = ctx.scratch(blob.size())?;
+        blob.reader().fill(copied.as_mut_slice());
+        Ok(Ordered::Copied(copied))
+    }
+
+    fn get(&mut self) -> &[T] {
+        match self {
+            Ordered::Slice(slice) => slice,
+            Ordered::Copied(copied) => copied.as_mut_slice(),
+        }
+    }
+}
+
+/// A factor: its blob, and whether it is transposed.
+type Factor<'a> = (Blob<'a>, bool);
+
+/// Writes as many products of matrices as `count` says, each behind the other.
+fn products(
+    ctx: &OpContext<'_, '_>,
+    count: usize,
+    sizes: Sizes,
+    (a, b): (Factor<'_>, Factor<'_>),
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
+    fn all<T: Real>(
+        ctx: &OpContext<'_, '_>,
+        count: usize,
+        sizes: Sizes,
+        ((a, turned_a), (b, turned_b)): (Factor<'_>, Factor<'_>),
+        out: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        let Sizes { m, k, n } = sizes;
+        let (mut a, mut b) = (Ordered::<T>::new(ctx, &a)?, Ordered::<T>::new(ctx, &b)?);
+        let (a, b) = (a.get(), b.get());
+        let mut scratch = ctx.scratch::<T>(gemm::scratch(sizes))?;
+        let mut each = |values: &mut [T], adds: bool| {
+            for number in 0..count {
+                let a = Matrix::of(&a[number * m * k..][..m * k], if turned_a { m } else { k }, turned_a);
+                let b = Matrix::of(&b[number * k * n..][..k * n], if turned_b { k } else { n }, turned_b);
+                let values = &mut values[number * m * n..][..m * n];
+                gemm(sizes, a, b, gemm::Out { values, adds, scratch: scratch.as_mut_slice() });
+            }
+        };
+        // Added to what is there, a sum would have other bits than made first and added then.
+        match out.as_mut_slice::<T>() {
+            Some(values) if req.overwrites() => each(values, false),
+            _ => {
+                let mut result = ctx.scratch::<T>(out.size())?;
+                each(result.as_mut_slice(), false);
+                out.writer(req).put(result.as_mut_slice());
+            }
+        }
+        Ok(())
+    }
+    if req.is_null() {
+        return Ok(());
+    }
+    match out.dtype() {
+        DType::F64 => all::<f64>(ctx, count, sizes, (a, b), out, req),
+        _ => all::<f32>(ctx, count, sizes, (a, b), out, req),
+    }
+}
+
+/// How arrays are taken as matrices, one for each of `count`.
+#[derive(Clone, Debug)]
+struct Dot {
+    parameters: DotParameters,
+    is_batch: bool,
+}
+
+impl Dot {
+    /// How many products there are, their sizes, and the shape of the result.
+    fn plan(&self, lhs: &Shape, rhs: &Shape) -> Result<(usize, Sizes, Shape), Error> {
+        let wrong = |why: &str| Err(Error::new(ErrorKind::ShapeMismatch, format!("shapes {lhs} and {rhs}: {why}")));
+        let DotParameters { transpose_a, transpose_b } = self.parameters;
+        let (a, b) = (lhs.dims(), rhs.dims());
+        if self.is_batch {
+            let ([count, a0, a1], [count_b, b0, b1]) = (a, b) else { return wrong("both must have three axes") };
+            let (m, k) = if transpose_a { (*a1, *a0) } else { (*a0, *a1) };
+            let (inner, n) = if transpose_b { (*b1, *b0) } else { (*b0, *b1) };
+            if count != count_b || k != inner {
+                return wrong("the first axes, or the inner ones, differ");
+            }
+            return Ok((*count, Sizes { m, k, n }, Shape::new(&[*count, m, n])?));
+        }
+        if a.is_empty() || b.is_empty() {
+            return wrong("both must have an axis");
+        }
+        // The inner axis is the last of the first array and the first of the second, or the other
+        // ends where they are transposed. The others become one.
+        let (inner_a, outer_a) = if transpose_a { (a[0], &a[1..]) } else { (a[a.len() - 1], &a[..a.len() - 1]) };
+        let (inner_b, outer_b) = if transpose_b { (b[b.len() - 1], &b[..b.len() - 1]) } else { (b[0], &b[1..]) };
+        if inner_a != inner_b {
+            return wrong("the inner axes differ");
+        }
+        let sizes = Sizes { m: outer_a.iter().product(), k: inner_a, n: outer_b.iter().product() };
+        let dims = [outer_a, outer_b].concat();
+        Ok((1, sizes, Shape::new(if dims.is_empty() { &[1] } else { &dims })?))
+    }
+}
+
+impl OperatorProperty for Dot {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.parameters.params()
+    }
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        vec!["lhs", "rhs"]
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let [Some(lhs), Some(rhs)] = in_shape else { return Ok(false) };
+        assign_shape("output", &mut out_shape[0], self.plan(lhs, rhs)?.2).map(|()| true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], _: &[usize]) -> Vec<usize> {
+        [out_grad, in_data].concat()
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Dot {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let DotParameters { transpose_a, transpose_b } = self.parameters;
+        let (count, sizes, _) = self.plan(&in_data[0].shape(), &in_data[1].shape())?;
+        let factors = ((in_data[0], transpose_a), (in_data[1], transpose_b));
+        products(ctx, count, sizes, factors, &mut out_data[0], req[0])
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let DotParameters { transpose_a, transpose_b } = self.parameters;
+        let (grad, lhs, rhs) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let (count, Sizes { m, k, n }, _) = self.plan(&lhs.shape(), &rhs.shape())?;
+        let [by_lhs, by_rhs] = in_grad else { return Ok(()) };
+        // With C = A B: dA = dC Bᵀ and dB = Aᵀ dC; transposed where the array is.
+        match transpose_a {
+            false => {
+                products(ctx, count, Sizes { m, k: n, n: k }, ((grad, false), (rhs, !transpose_b)), by_lhs, req[0])?
+            }
+            true => {
+                products(ctx, count, Sizes { m: k, k: n, n: m }, ((rhs, transpose_b), (grad, true)), by_lhs, req[0])?
+            }
+        }
+        match transpose_b {
+            false => {
+                products(ctx, count, Sizes { m: k, k: m, n }, ((lhs, !transpose_a), (grad, false)), by_rhs, req[1])
+            }
+            true => {
+                products(ctx, count, Sizes { m: n, k: m, n: k }, ((grad, true), (lhs, transpose_a)), by_rhs, req[1])
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Dense(DenseParameters);
+
+impl Dense {
+    /// The sizes of the product for an input, and the shape of the result.
+    fn plan(&self, data: &Shape) -> Result<(Sizes, Shape), Error> {
+        let dims = data.dims();
+        let DenseParameters { num_hidden: n, flatten, .. } = self.0;
+        if dims.is_empty() {
+            return Err(Error::new(ErrorKind::ShapeMismatch, "'data' has no axis, and one of rows is needed"));
+        }
+        let rows = if flatten { 1 } else { dims.len() - 1 };
+        let sizes = Sizes { m: dims[..rows].iter().product(), k: dims[rows..].iter().product(), n };
+        let mut out = smallvec::SmallVec::<[usize; 8]>::from_slice(&dims[..rows]);
+        out.push(n);
+        Ok((sizes, Shape::new(&out)?))
+    }
+}
+
+impl OperatorProperty for Dense {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.0.params()
+    }
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        if self.0.no_bias {
+            vec!["data", "weight"]
+        } else {
+            vec!["data", "weight", "bias"]
+        }
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(data) = in_shape[0] else { return Ok(false) };
+        let (sizes, shape) = self.plan(&data)?;
+        assign_shape("weight", &mut in_shape[1], Shape::new(&[sizes.n, sizes.k])?)?;
+        if let Some(bias) = in_shape.get_mut(2) {
+            assign_shape("bias", bias, Shape::new(&[sizes.n])?)?;
+        }
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    /// The output is not needed: it may be freed once it is consumed. The weight is.
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], _: &[usize]) -> Vec<usize> {
+        [out_grad, &in_data[..2]].concat()
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Dense {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (sizes, shape) = self.plan(&in_data[0].shape())?;
+        let (factors, out) = (((in_data[0], false), (in_data[1], true)), &mut out_data[0]);
+        let Some(bias) = in_data.get(2) else { return products(ctx, 1, sizes, factors, out, req[0]) };
+        // The product is made first, then the bias is added and the request is met.
+        fn biased<T: Real>(
+            ctx: &OpContext<'_, '_>,
+            sizes: Sizes,
+            (shape, bias): (Shape, Blob<'_>),
+            factors: (Factor<'_>, Factor<'_>),
+            out: &mut BlobMut<'_>,
+            req: OpReq,
+        ) -> Result<(), Error> {
+            let (mut product, layout) = (ctx.scratch::<T>(shape.size())?, Layout::contiguous(shape));
+            let made = &mut BlobMut::of_slice(product.as_mut_slice(), layout);
+            products(ctx, 1, sizes, factors, made, OpReq::Write)?;
+            map::<T>(&[Blob::of_slice(product.as_mut_slice(), layout), bias], out, req, |x, out| {
+                out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, a), b)| *out = *a + *b);
+            })
+        }
+        if req[0].is_null() {
+            return Ok(());
+        }
+        match out.dtype() {
+            DType::F64 => biased::<f64>(ctx, sizes, (shape, *bias), factors, out, req[0]),
+            _ => biased::<f32>(ctx, sizes, (shape, *bias), factors, out, req[0]),
+        }
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (grad, data, weight) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let (Sizes { m, k, n }, _) = self.plan(&data.shape())?;
+        products(ctx, 1, Sizes { m, k: n, n: k }, ((grad, false), (weight, false)), &mut in_grad[0], req[0])?;
+        products(ctx, 1, Sizes { m: n, k: m, n: k }, ((grad, true), (data, false)), &mut in_grad[1], req[1])?;
+        match in_grad.get_mut(2) {
+            Some(bias) => sum_to(&grad, bias, req[2]),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All of them.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    for (name, is_batch, about) in [
+        ("dot", false, "The product over the last axis of the first array and the first of the second"),
+        ("batch_dot", true, "Products of matrices, one for each place of the first axis"),
+    ] {
+        add(
+            name,
+            about,
+            Box::new(move |given| Ok(Box::new(Dot { parameters: DotParameters::init(given)?, is_batch }))),
+        );
+    }
+    let about = "Rows of the data times the transposed weight, plus the bias";
+    add("FullyConnected", about, Box::new(|given| Ok(Box::new(Dense(DenseParameters::init(given)?)))));
+}

@@ -1,0 +1,61 @@
+//! Operators: what they mean, how they are found and called, and those that there are.
+//!
+//! `property.rs` has the two traits, `op.rs` the registry, `call.rs` a call, `parameters.rs`
+//! parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`, `reduce.rs`,
+//! `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update.rs` have the operators of this
+//! crate, and `map.rs` and `reduction.rs` what several of them do. `arithmetic.rs`, `views.rs` and
+//! `random.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients.
+
+mod arithmetic;
+mod broadcast;
+mod call;
+mod cast;
+mod elementwise;
+mod map;
+mod matrix;
+mod op;
+mod parameters;
+mod property;
+mod random;
+mod reduce;
+mod reduction;
+mod simple;
+mod simple_property;
+mod softmax;
+pub(crate) mod tape;
+mod update;
+mod views;
+
+pub use call::Outputs;
+pub use elementwise::{binary_map, unary_map};
+pub use op::{list_all_ops, register, Op};
+#[doc(hidden)]
+pub use parameters::{check_names, read_field};
+pub use parameters::{Axes, Field, ParameterType};
+pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
+pub use simple::{
+    BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, SimpleOp, TwoGradients,
+    UnaryGradient,
+};
+
+use crate::error::Error;
+
+/// Makes a property of parameters as text.
+type Make = Box<dyn Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync>;
+
+/// Takes an operator: its name, what it does, and how its property is made.
+type Builtin<'a> = dyn FnMut(&'static str, &str, Make) + 'a;
+
+/// Gives all operators of this crate to the registry.
+fn builtin(add: &mut Builtin<'_>) {
+    for op in elementwise::all() {
+        let (name, about, make) = op.ready().expect("none of them enables both a scalar and keywords");
+        add(name, &about, Box::new(make));
+    }
+    broadcast::all(add);
+    reduce::all(add);
+    matrix::all(add);
+    softmax::all(add);
+    cast::all(add);
+    update::all(add);
+}

@@ -1,0 +1,198 @@
+//! `Op`: an operator with its parameters, ready to be called; and the registry, where operators are
+//! found by name.
+//!
+//! Programs make an `Op` once and call it often. `call.rs` calls it.
+
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, ErrorKind};
+use crate::operator::property::{Operator, OperatorProperty};
+use crate::resource::ResourceRequest;
+use seriatim::{Context, Name};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// An operator with its parameters. A handle: clones are the same, and a call allocates nothing for
+/// it.
+///
+/// ```
+/// use seriatim_tensor::{operator::Op, NDArray};
+/// let dense = Op::new("FullyConnected", &[("num_hidden", "2"), ("no_bias", "true")])?;
+/// let x = NDArray::from_slice(&[1.0f32, 2.0], [1, 2])?;
+/// let weight = NDArray::from_slice(&[1.0f32, 0.0, 1.0, 1.0], [2, 2])?;
+/// assert_eq!(dense.invoke(&[&x, &weight])?.to_vec::<f32>()?, [1.0, 3.0]);
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Op {
+    pub(crate) inner: Arc<OpInner>,
+    pub(crate) scalar: f64,
+}
+
+pub(crate) struct OpInner {
+    pub name: Name,
+    pub backward_name: Name,
+    pub property: Box<dyn OperatorProperty>,
+    pub operator: Box<dyn Operator>,
+    pub arguments: usize,
+    pub auxiliary: usize,
+    pub outputs: usize,
+    pub visible: usize,
+    /// Of `(input, output)`.
+    pub inplace: SmallVec<[(usize, usize); 2]>,
+    /// Which of the gradients, inputs and outputs the backward pass needs.
+    pub needs: [SmallVec<[bool; 4]>; 3],
+    pub resources: [SmallVec<[ResourceRequest; 2]>; 2],
+}
+
+impl Op {
+    /// The operator of a name, with these parameters as text.
+    ///
+    /// # Errors
+    /// [`UnknownOperator`](ErrorKind::UnknownOperator);
+    /// [`BadParameter`](ErrorKind::BadParameter), which lists the parameters that there are.
+    ///
+    /// ```
+    /// use seriatim_tensor::{operator::Op, ErrorKind};
+    /// assert_eq!(Op::new("exq", &[]).unwrap_err().kind(), ErrorKind::UnknownOperator);
+    /// let error = Op::new("sum", &[("axes", "0")]).unwrap_err();
+    /// assert!(error.to_string().contains("axis"));
+    /// ```
+    pub fn new(name: &str, parameters: &[(&str, &str)]) -> Result<Op, Error> {
+        let (name, make) = {
+            let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
+            let Some((name, entry)) = registry.get_key_value(name) else {
+                let near = registry.keys().filter(|known| known.to_lowercase().contains(&name.to_lowercase()));
+                let near: Vec<&str> = near.copied().take(8).collect();
+                let message = format!("no operator is named '{name}'; near are {near:?}; list_all_ops has all");
+                return Err(Error::new(ErrorKind::UnknownOperator, message));
+            };
+            (*name, Arc::clone(&entry.make))
+        };
+        let property = make(parameters).map_err(|error| error.within(format_args!("operator '{name}'")))?;
+        Op::of_property(name, property)
+    }
+
+    /// An operator that need not be registered.
+    ///
+    /// # Errors
+    /// Those of [`create_operator`](OperatorProperty::create_operator).
+    pub fn of_property(name: &'static str, property: Box<dyn OperatorProperty>) -> Result<Op, Error> {
+        let (arguments, outputs) = (property.list_arguments().len(), property.num_outputs());
+        let numbers: Vec<usize> = (0..2 * outputs + arguments).collect();
+        let (out_grad, rest) = numbers.split_at(outputs);
+        let (in_data, out_data) = rest.split_at(arguments);
+        let needed = property.declare_backward_dependency(out_grad, in_data, out_data);
+        let needs =
+            [out_grad, in_data, out_data].map(|numbers| numbers.iter().map(|number| needed.contains(number)).collect());
+        let places: Vec<usize> = (0..arguments.max(outputs)).collect();
+        let inplace = property.forward_inplace_option(&places[..arguments], &places[..outputs]).into();
+        let inner = OpInner {
+            name: Name::from(name),
+            backward_name: Name::from(format!("{name} backward")),
+            operator: property.create_operator(Context::cpu(0))?,
+            arguments,
+            auxiliary: property.list_auxiliary_states().len(),
+            outputs,
+            visible: property.num_visible_outputs(),
+            inplace,
+            needs,
+            resources: [property.forward_resource().into(), property.backward_resource().into()],
+            property,
+        };
+        Ok(Op { inner: Arc::new(inner), scalar: 0.0 })
+    }
+
+    /// The same operator with this scalar. Costs no allocation.
+    ///
+    /// ```
+    /// use seriatim_tensor::{operator::Op, NDArray};
+    /// let double = Op::new("_mul_scalar", &[])?.with_scalar(2.0);
+    /// assert_eq!(double.invoke(&[&NDArray::from_slice(&[1.5f32], [1])?])?.as_scalar::<f32>()?, 3.0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn with_scalar(&self, scalar: f64) -> Op {
+        Op { scalar, ..self.clone() }
+    }
+
+    /// Its name.
+    ///
+    /// ```
+    /// assert_eq!(seriatim_tensor::operator::Op::new("exp", &[])?.name(), "exp");
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn name(&self) -> &'static str {
+        self.inner.name.as_str()
+    }
+
+    /// What it means: its arguments, shapes, parameters.
+    ///
+    /// ```
+    /// let op = seriatim_tensor::operator::Op::new("FullyConnected", &[("num_hidden", "2")])?;
+    /// assert_eq!(op.property().list_arguments(), ["data", "weight", "bias"]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn property(&self) -> &dyn OperatorProperty {
+        &*self.inner.property
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Op({} {:?})", self.inner.name, self.property().get_params())
+    }
+}
+
+/// Makes a property of parameters as text.
+type Make = dyn Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync;
+
+struct Entry {
+    make: Arc<Make>,
+    description: String,
+}
+
+type Registry = BTreeMap<&'static str, Entry>;
+
+/// Looked at when an `Op` is made, and not when one is called.
+fn registry() -> &'static RwLock<Registry> {
+    static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut registry = Registry::new();
+        super::builtin(&mut |name, description, make| {
+            let entry = Entry { make: Arc::from(make), description: description.into() };
+            assert!(registry.insert(name, entry).is_none(), "operator '{name}' is built in twice");
+        });
+        RwLock::new(registry)
+    })
+}
+
+/// Registers an operator: `make` makes its property of parameters as text.
+///
+/// # Errors
+/// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered).
+pub fn register(
+    name: &'static str,
+    description: &str,
+    make: impl Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync + 'static,
+) -> Result<(), Error> {
+    let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
+    if registry.contains_key(name) {
+        let message = format!("an operator '{name}' is registered already: choose another name");
+        return Err(Error::new(ErrorKind::AlreadyRegistered, message));
+    }
+    registry.insert(name, Entry { make: Arc::new(make), description: description.into() });
+    Ok(())
+}
+
+/// The names of all operators, in order, each with its description.
+///
+/// ```
+/// let all = seriatim_tensor::operator::list_all_ops();
+/// assert!(all.iter().any(|(name, _)| *name == "smooth_l1"));
+/// ```
+pub fn list_all_ops() -> Vec<(&'static str, String)> {
+    let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
+    registry.iter().map(|(name, entry)| (*name, entry.description.clone())).collect()
+}

@@ -1,0 +1,121 @@
+//! Random arrays: fills and permutations. Each is an operation that changes the generator, so the
+//! numbers follow from the seed and from the order of pushes, and not from timing.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::{DType, Element};
+use crate::error::Error;
+use crate::ndarray::access::BlobMut;
+use crate::ndarray::array::NDArray;
+use crate::ndarray::runtime::Runtime;
+use crate::request::OpReq;
+use crate::resource::{Distribution, Philox};
+
+/// How many elements are made at a time; an even number, as two share a block of the generator.
+const BLOCK: usize = 256;
+
+impl Runtime {
+    /// An array of random numbers.
+    ///
+    /// # Errors
+    /// [`BadParameter`](crate::ErrorKind::BadParameter) if the distribution is none,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge), and those of a push.
+    ///
+    /// ```
+    /// use seriatim_tensor::{DType, Distribution, Runtime};
+    /// let of = Distribution::Whole { low: 1, high: 7 };
+    /// let dice = Runtime::global()?.random([100], DType::U8, of)?.to_vec::<u8>()?;
+    /// assert!(dice.iter().all(|dots| (1..=6).contains(dots)));
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn random(
+        &self,
+        shape: impl AsRef<[usize]>,
+        dtype: DType,
+        distribution: Distribution,
+    ) -> Result<NDArray, Error> {
+        let array = self.empty(shape, dtype)?;
+        array.fill_random(distribution)?;
+        Ok(array)
+    }
+
+    /// The numbers from 0 to `count - 1` in a random order, each order alike, as `i64`.
+    ///
+    /// # Errors
+    /// Those of [`random`](Runtime::random).
+    ///
+    /// ```
+    /// let mut order = seriatim_tensor::Runtime::global()?.permutation(5)?.to_vec::<i64>()?;
+    /// order.sort();
+    /// assert_eq!(order, [0, 1, 2, 3, 4]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn permutation(&self, count: usize) -> Result<NDArray, Error> {
+        let array = self.empty([count], DType::I64)?;
+        array.draw("permutation", count, move |generator, blob| {
+            let Some(order) = blob.as_mut_slice::<i64>() else { return };
+            order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+            for last in (1..count).rev() {
+                let of = Distribution::Whole { low: 0, high: last as i64 + 1 };
+                let [other, _] = of.whole_pair(generator, last as u64);
+                order.swap(last, other as usize);
+            }
+        })?;
+        Ok(array)
+    }
+}
+
+impl NDArray {
+    /// Writes random numbers into the array, converted to its type.
+    ///
+    /// # Errors
+    /// Those of [`Runtime::random`]; [`OverlappingView`](crate::ErrorKind::OverlappingView).
+    ///
+    /// ```
+    /// use seriatim_tensor::{DType, Distribution, NDArray};
+    /// let x = NDArray::empty([3], DType::F32)?;
+    /// x.fill_random(Distribution::Uniform { low: 2.0, high: 3.0 })?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|x| (2.0..=3.0).contains(x)));
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn fill_random(&self, distribution: Distribution) -> Result<(), Error> {
+        distribution.check()?;
+        self.check_writable()?;
+        let size = self.size();
+        self.draw("random", size.div_ceil(2), move |generator, blob| {
+            if blob.dtype().is_float() {
+                fill(size, blob, |pair| distribution.pair(generator, pair));
+            } else {
+                fill(size, blob, |pair| distribution.whole_pair(generator, pair));
+            }
+        })
+    }
+
+    /// Pushes an operation that fills the array by a generator, and moves that on by some blocks.
+    fn draw(
+        &self,
+        name: &'static str,
+        blocks: usize,
+        fill: impl FnOnce(&Philox, &mut BlobMut<'_>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let generator = self.runtime().resources().random().clone();
+        let variable = generator.variable();
+        self.push_write_also(name, Some(variable), move |mut blob| {
+            let mut generator = generator.write()?;
+            fill(&generator, &mut blob);
+            generator.skip(blocks as u64);
+            Ok(())
+        })
+    }
+}
+
+fn fill<W: Element>(size: usize, blob: &mut BlobMut<'_>, pair: impl Fn(u64) -> [W; 2]) {
+    let (mut writer, mut block) = (blob.writer::<W>(OpReq::Write), [W::default(); BLOCK]);
+    for first in (0..size).step_by(BLOCK) {
+        let count = BLOCK.min(size - first);
+        for (at, place) in block[..count.next_multiple_of(2)].chunks_exact_mut(2).enumerate() {
+            place.copy_from_slice(&pair((first / 2 + at) as u64));
+        }
+        writer.put(&block[..count]);
+    }
+}

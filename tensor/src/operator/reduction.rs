@@ -1,0 +1,220 @@
+//! The work of reductions: which axes go, and what becomes of the elements along them.
+//!
+//! Used by `reduce.rs`, and by operators whose gradients are sums. Sums are added in a fixed tree
+//! (`kernel/tree.rs`) along the reduced axes in their order, so they have the same bits however the
+//! array lies in memory.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::Element;
+use crate::error::Error;
+use crate::kernel::tree::{Tree, LEAF};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::cursor::Reader;
+use crate::operator::map::with_work;
+use crate::operator::parameters::Axes;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape, MAX_RANK};
+use num_traits::Num;
+use smallvec::SmallVec;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Sum,
+    Mean,
+    Prod,
+    Max,
+    Min,
+    Norm,
+    ArgMax,
+    ArgMin,
+}
+
+/// Which axes go.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    goes: [bool; MAX_RANK],
+}
+
+impl Plan {
+    pub fn new(axes: &Axes, exclude: bool, shape: &Shape) -> Result<Plan, Error> {
+        let mut goes = [axes.0.is_none() && !exclude; MAX_RANK];
+        for axis in axes.0.iter().flatten() {
+            goes[shape.axis(*axis)?] = true;
+        }
+        if exclude {
+            goes.iter_mut().for_each(|goes| *goes = !*goes);
+        }
+        Ok(Plan { goes })
+    }
+
+    /// The shape of the result.
+    pub fn shape(&self, shape: &Shape, keepdims: bool) -> Result<Shape, Error> {
+        let kept = shape.dims().iter().zip(self.goes).filter(|(_, goes)| !goes || keepdims);
+        let dims: SmallVec<[usize; MAX_RANK]> = kept.map(|(dim, goes)| if goes { 1 } else { *dim }).collect();
+        Shape::new(&dims)
+    }
+
+    /// The array with the axes that go behind the others; and how many elements they have.
+    fn turned<'a>(&self, blob: &Blob<'a>) -> Result<(Blob<'a>, usize), Error> {
+        let shape = blob.shape();
+        let axes = |go: bool| (0..shape.rank()).filter(move |axis| self.goes[*axis] == go);
+        let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
+        Ok((blob.with_layout(blob.layout().permute(&order)?), self.turned_count(&shape)))
+    }
+
+    /// How many elements the axes that go have together.
+    pub fn turned_count(&self, shape: &Shape) -> usize {
+        shape.dims().iter().zip(self.goes).filter(|(_, goes)| *goes).map(|(dim, _)| dim).product()
+    }
+
+    /// A result's layout, with which it broadcasts to the shape of the array.
+    pub fn spread(&self, layout: &Layout, shape: &Shape) -> Result<Layout, Error> {
+        let (mut dims, mut strides, mut at) = ([1; MAX_RANK], [0; MAX_RANK], 0);
+        let is_kept = layout.shape.rank() == shape.rank();
+        for axis in 0..shape.rank() {
+            if !self.goes[axis] {
+                (dims[axis], strides[axis]) = (layout.shape.dims()[at], layout.strides[at]);
+            }
+            at += usize::from(!self.goes[axis] || is_kept);
+        }
+        let spread = Layout { shape: Shape::new(&dims[..shape.rank()])?, strides, offset: layout.offset };
+        spread.broadcast_to(*shape)
+    }
+}
+
+/// Calls `each` with the leaves of the next `count` elements.
+fn leaves<W: Element>(reader: &mut Reader<'_, W>, count: usize, mut each: impl FnMut(&[W])) {
+    let (mut leaf, mut left) = ([W::default(); LEAF], count);
+    while left > 0 {
+        let length = left.min(LEAF);
+        reader.fill(&mut leaf[..length]);
+        each(&leaf[..length]);
+        left -= length;
+    }
+}
+
+/// The numbers that reductions compute with.
+trait Work: Element + Num + PartialOrd {
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn root(self) -> Self;
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! work {
+    ($($type:ty, |$a:ident, $b:ident| $plus:expr, $times:expr, |$x:ident| $root:expr, $is_nan:expr;)*) => {$(
+        impl Work for $type {
+            #[inline]
+            fn plus(self, other: $type) -> $type {
+                let ($a, $b) = (self, other);
+                $plus
+            }
+
+            #[inline]
+            fn times(self, other: $type) -> $type {
+                let ($a, $b) = (self, other);
+                $times
+            }
+
+            fn root(self) -> $type {
+                let $x = self;
+                $root
+            }
+
+            fn is_nan(self) -> bool {
+                let $x = self;
+                $is_nan
+            }
+        }
+    )*};
+}
+
+work! {
+    f32, |a, b| a + b, a * b, |x| x.sqrt(), f32::is_nan(x);
+    f64, |a, b| a + b, a * b, |x| x.sqrt(), f64::is_nan(x);
+    i64, |a, b| a.wrapping_add(b), a.wrapping_mul(b), |x| x, { let _ = x; false };
+}
+
+/// One reduction of a run of elements.
+fn reduce<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W {
+    let number = |value: usize| W::from_number(crate::dtype::Number::Whole(value as i64));
+    match kind {
+        Kind::Sum | Kind::Mean => {
+            let mut tree = Tree::new();
+            leaves(reader, count, |leaf| tree.add(leaf, W::plus));
+            let sum = tree.sum(W::plus);
+            if kind == Kind::Sum {
+                sum
+            } else {
+                sum / number(count)
+            }
+        }
+        Kind::Norm => {
+            let mut tree = Tree::new();
+            leaves(reader, count, |leaf| {
+                let mut squares = [W::default(); LEAF];
+                squares.iter_mut().zip(leaf).for_each(|(square, value)| *square = value.times(*value));
+                tree.add(&squares[..leaf.len()], W::plus);
+            });
+            tree.sum(W::plus).root()
+        }
+        Kind::Prod => {
+            let mut product = W::one();
+            leaves(reader, count, |leaf| product = leaf.iter().fold(product, |product, value| product.times(*value)));
+            product
+        }
+        Kind::Max | Kind::Min | Kind::ArgMax | Kind::ArgMin => {
+            let (mut best, mut place, mut at) = (None::<W>, 0, 0);
+            leaves(reader, count, |leaf| {
+                for value in leaf {
+                    let is_greater = matches!(kind, Kind::Max | Kind::ArgMax);
+                    let is_better = best.is_none_or(|best| {
+                        let beats = if is_greater { *value > best } else { *value < best };
+                        beats || value.is_nan() && !best.is_nan()
+                    });
+                    if is_better {
+                        (best, place) = (Some(*value), at);
+                    }
+                    at += 1;
+                }
+            });
+            match kind {
+                Kind::Max | Kind::Min => best.unwrap_or(W::zero()),
+                _ => number(place),
+            }
+        }
+    }
+}
+
+/// Reduces an array by its axes.
+pub(super) fn reduce_all(
+    kind: Kind,
+    plan: &Plan,
+    from: &Blob<'_>,
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
+    fn all<W: Work>(kind: Kind, plan: &Plan, from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+        let (turned, count) = plan.turned(from)?;
+        let (mut reader, size) = (turned.reader::<W>(), out.size());
+        let mut writer = out.writer::<W>(req);
+        (0..size).for_each(|_| writer.put(&[reduce(kind, &mut reader, count)]));
+        Ok(())
+    }
+    if req.is_null() {
+        return Ok(());
+    }
+    with_work!(from.dtype(), W => all::<W>(kind, plan, from, out, req))
+}
+
+/// Sums an array over the axes along which `out` broadcasts to its shape.
+pub(crate) fn sum_to(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    let (shape, to) = (from.shape(), out.shape());
+    let missing = shape.rank() - to.rank();
+    let mut goes = [false; MAX_RANK];
+    for (axis, (goes, dim)) in goes.iter_mut().zip(shape.dims()).enumerate() {
+        *goes = axis < missing || to.dims()[axis - missing] != *dim;
+    }
+    reduce_all(Kind::Sum, &Plan { goes }, from, out, req)
+}

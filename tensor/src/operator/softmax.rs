@@ -1,0 +1,377 @@
+//! `softmax`, `log_softmax`, and `SoftmaxOutput`, the softmax whose gradient is that of the cross
+//! entropy with a label; and `Activation`.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::kernel::{softmax, unary};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::map::{map, with_float};
+use crate::operator::parameters::choices;
+use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape};
+use seriatim::Context;
+
+choices! {
+    /// The functions of `Activation`.
+    Function { Relu = "relu", Sigmoid = "sigmoid", Tanh = "tanh", Softrelu = "softrelu", Softsign = "softsign" }
+}
+
+choices! {
+    /// By what `SoftmaxOutput` divides its gradient.
+    Normalization { Null = "null", Batch = "batch", Valid = "valid" }
+}
+
+crate::parameters! {
+    /// Of `softmax` and `log_softmax`.
+    pub(crate) struct SoftmaxParameters {
+        axis: isize, default "-1", .., "Along which axis the results sum to 1";
+        temperature: f64, default "1", 1e-30..=1e30, "What the data are divided by first";
+    }
+}
+
+crate::parameters! {
+    /// Of `SoftmaxOutput`.
+    pub(crate) struct OutputParameters {
+        grad_scale: f64, default "1", .., "What the gradient is multiplied by";
+        use_ignore: bool, default "false", .., "Whether rows with the label ignore_label have no gradient";
+        ignore_label: f64, default "-1", .., "Which label that is";
+        normalization: Normalization, default "null", .., "Whether the gradient is divided by the rows, or by those that count";
+        out_grad: bool, default "false", .., "Whether the gradient is multiplied by that of the output";
+    }
+}
+
+crate::parameters! {
+    /// Of `Activation`.
+    pub(crate) struct ActivationParameters {
+        act_type: Function, required, .., "The function";
+    }
+}
+
+/// A layout with the axis behind the others, and how many rows and elements a row there are.
+fn rows(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
+    let rank = layout.shape.rank();
+    let order: smallvec::SmallVec<[usize; 8]> = (0..rank).filter(|at| *at != axis).chain([axis]).collect();
+    let length = layout.shape.dims()[axis];
+    Ok((layout.permute(&order)?, layout.shape.size().checked_div(length).unwrap_or(0), length))
+}
+
+#[derive(Clone, Debug)]
+struct Softmax {
+    parameters: SoftmaxParameters,
+    is_log: bool,
+}
+
+impl OperatorProperty for Softmax {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.parameters.params()
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
+        shape.axis(self.parameters.axis)?;
+        assign_shape("data", &mut in_shape[0], shape)?;
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], out_data: &[usize]) -> Vec<usize> {
+        [out_grad, out_data].concat()
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Softmax {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        if req[0].is_null() {
+            return Ok(());
+        }
+        let axis = in_data[0].shape().axis(self.parameters.axis)?;
+        with_float!(in_data[0].dtype(), W => {
+            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
+            let (mut reader, mut scratch) = (in_data[0].with_layout(layout).reader::<W>(), ctx.scratch::<W>(length)?);
+            let mut out = out_data[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
+            let (mut writer, row) = (out.writer::<W>(req[0]), scratch.as_mut_slice());
+            let inverse = (1.0 / self.parameters.temperature) as W;
+            for _ in 0..count {
+                reader.fill(row);
+                if self.parameters.temperature != 1.0 {
+                    row.iter_mut().for_each(|value| *value *= inverse);
+                }
+                softmax::softmax(row, self.is_log);
+                writer.put(row);
+            }
+        });
+        Ok(())
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        _: Given<'_>,
+        out_data: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        if req[0].is_null() {
+            return Ok(());
+        }
+        let (grad, value) = (out_grad.get(0)?, out_data.get(0)?);
+        let axis = grad.shape().axis(self.parameters.axis)?;
+        with_float!(grad.dtype(), W => {
+            let (layout, count, length) = rows(grad.layout(), axis)?;
+            let (mut grads, mut values) =
+                (grad.with_layout(layout).reader::<W>(), value.with_layout(rows(value.layout(), axis)?.0).reader::<W>());
+            let mut scratch = ctx.scratch::<W>(2 * length)?;
+            let (row, of) = scratch.as_mut_slice().split_at_mut(length);
+            let mut out = in_grad[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
+            let mut writer = out.writer::<W>(req[0]);
+            let inverse = (1.0 / self.parameters.temperature) as W;
+            for _ in 0..count {
+                grads.fill(row);
+                values.fill(of);
+                softmax::gradient(row, of, self.is_log);
+                if self.parameters.temperature != 1.0 {
+                    row.iter_mut().for_each(|value| *value *= inverse);
+                }
+                writer.put(row);
+            }
+        });
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct SoftmaxOutput(OutputParameters);
+
+impl OperatorProperty for SoftmaxOutput {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.0.params()
+    }
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        vec!["data", "label"]
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(data) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
+        let [labels @ .., _] = data.dims() else {
+            return Err(Error::new(ErrorKind::ShapeMismatch, "'data' has no axis, and one of classes is needed"));
+        };
+        assign_shape("data", &mut in_shape[0], data)?;
+        assign_shape("label", &mut in_shape[1], Shape::new(labels)?)?;
+        assign_shape("output", &mut out_shape[0], data).map(|()| true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
+        let out_grad = if self.0.out_grad { out_grad } else { &[] };
+        [out_grad, &in_data[1..], out_data].concat()
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for SoftmaxOutput {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        aux_states: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let parameters = SoftmaxParameters { axis: -1, temperature: 1.0 };
+        Softmax { parameters, is_log: false }.forward(ctx, &in_data[..1], req, out_data, aux_states)
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        out_data: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        // A label has no gradient.
+        map::<f64>(&[], &mut in_grad[1], req[1], |_, out| out.fill(0.0))?;
+        if req[0].is_null() {
+            return Ok(());
+        }
+        let OutputParameters { grad_scale, use_ignore, ignore_label, normalization, out_grad: uses_grad } = self.0;
+        let (label, value) = (in_data.get(1)?, out_data.get(0)?);
+        let length = *value.shape().dims().last().unwrap_or(&1);
+        let count = value.size().checked_div(length).unwrap_or(0);
+        let is_ignored = |label: f64| use_ignore && label == ignore_label;
+        let mut one = [0.0f64];
+        let divisor = match normalization {
+            Normalization::Null => 1,
+            Normalization::Batch => count,
+            Normalization::Valid => {
+                let mut labels = label.reader::<f64>();
+                (0..count).filter(|_| labels.fill(&mut one) == 1 && !is_ignored(one[0])).count().max(1)
+            }
+        };
+        with_float!(value.dtype(), W => {
+            let scale = (grad_scale / divisor as f64) as W;
+            let (mut labels, mut values) = (label.reader::<f64>(), value.reader::<W>());
+            let mut grads = if uses_grad { Some(out_grad.get(0)?.reader::<W>()) } else { None };
+            let mut scratch = ctx.scratch::<W>(2 * length)?;
+            let (row, grad) = scratch.as_mut_slice().split_at_mut(length);
+            let mut writer = in_grad[0].writer::<W>(req[0]);
+            for _ in 0..count {
+                values.fill(row);
+                labels.fill(&mut one);
+                if is_ignored(one[0]) {
+                    row.fill(0.0);
+                } else if let Some(right) = row.get_mut(one[0] as usize).filter(|_| one[0] >= 0.0) {
+                    *right -= 1.0;
+                } else {
+                    let message = format!("label {} is none of the classes 0 to {}", one[0], length - 1);
+                    return Err(Error::new(ErrorKind::OutOfRange, message));
+                }
+                row.iter_mut().for_each(|value| *value *= scale);
+                if let Some(grads) = &mut grads {
+                    grads.fill(grad);
+                    row.iter_mut().zip(&*grad).for_each(|(value, grad)| *value *= *grad);
+                }
+                writer.put(row);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// `Activation` is one of the functions of the table by another name.
+#[derive(Clone)]
+struct Activation {
+    parameters: ActivationParameters,
+    entry: &'static unary::Unary,
+}
+
+impl OperatorProperty for Activation {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.parameters.params()
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
+        assign_shape("data", &mut in_shape[0], shape)?;
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
+        match self.entry.uses {
+            unary::Uses::Input => [out_grad, in_data].concat(),
+            unary::Uses::Output => [out_grad, out_data].concat(),
+        }
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Activation {
+    fn forward(
+        &self,
+        _: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        match in_data[0].dtype() {
+            DType::F64 => map::<f64>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f64.0)(x[0], out)),
+            _ => map::<f32>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f32.0)(x[0], out)),
+        }
+    }
+
+    fn backward(
+        &self,
+        _: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        out_data: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let uses = match self.entry.uses {
+            unary::Uses::Input => in_data.get(0)?,
+            unary::Uses::Output => out_data.get(0)?,
+        };
+        let inputs = [out_grad.get(0)?, uses];
+        match inputs[0].dtype() {
+            DType::F64 => map::<f64>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f64.1)(x[0], x[1], out)),
+            _ => map::<f32>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f32.1)(x[0], x[1], out)),
+        }
+    }
+}
+
+/// All of them.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    for (name, is_log, about) in [
+        ("softmax", false, "Powers of e along an axis, divided by their sum"),
+        ("log_softmax", true, "The logarithm of the softmax along an axis"),
+    ] {
+        let make = move |given: &[(&str, &str)]| {
+            Ok(Box::new(Softmax { parameters: SoftmaxParameters::init(given)?, is_log }) as Box<dyn OperatorProperty>)
+        };
+        add(name, about, Box::new(make));
+    }
+    let about = "The softmax along the last axis, with the gradient of the cross entropy with a label";
+    add("SoftmaxOutput", about, Box::new(|given| Ok(Box::new(SoftmaxOutput(OutputParameters::init(given)?)))));
+    let make = |given: &[(&str, &str)]| {
+        let parameters = ActivationParameters::init(given)?;
+        let name = crate::operator::ParameterType::show(&parameters.act_type);
+        let entry = unary::TABLE.iter().find(|entry| entry.name == name);
+        let entry = entry.ok_or_else(|| Error::new(ErrorKind::BadParameter, format!("no function is named {name}")))?;
+        Ok(Box::new(Activation { parameters, entry }) as Box<dyn OperatorProperty>)
+    };
+    add("Activation", "A function of each element, by its name", Box::new(make));
+}

@@ -1,0 +1,196 @@
+//! Distributions: which numbers elements get from the blocks of a generator.
+//!
+//! Used by `operator/random.rs`. Element *i* of a fill is a pure function of the generator and of
+//! *i*: the blocks that it takes are counted from the beginning of the fill. So any part of an
+//! array may be filled by itself, and the numbers do not depend on how it was cut.
+
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, ErrorKind};
+use crate::resource::philox::Philox;
+
+/// What random numbers are like.
+///
+/// ```
+/// use seriatim_tensor::{DType, Distribution, Runtime};
+/// let runtime = Runtime::global()?;
+/// runtime.seed(7)?;
+/// let x = runtime.random([1000], DType::F64, Distribution::Normal { mean: 5.0, deviation: 0.1 })?;
+/// let mean = x.to_vec::<f64>()?.iter().sum::<f64>() / 1000.0;
+/// assert!((mean - 5.0).abs() < 0.02);
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Distribution {
+    /// From `low` on and below `high`, each alike.
+    Uniform {
+        /// The least value.
+        low: f64,
+        /// No value reaches it, unless rounding to the type of the elements does.
+        high: f64,
+    },
+    /// The normal distribution, by Box and Muller's formula.
+    Normal {
+        /// The middle.
+        mean: f64,
+        /// The standard deviation, at least 0.
+        deviation: f64,
+    },
+    /// The exponential distribution.
+    Exponential {
+        /// The mean is its inverse; above 0.
+        rate: f64,
+    },
+    /// 1 with this probability, otherwise 0.
+    Bernoulli {
+        /// From 0 to 1.
+        probability: f64,
+    },
+    /// Whole numbers from `low` on and below `high`, each alike but for 2⁻⁶⁴ of their number.
+    Whole {
+        /// The least value.
+        low: i64,
+        /// No value reaches it; above `low`.
+        high: i64,
+    },
+}
+
+/// A number from 0 on and below 1 with 53 random bits.
+fn unit(low: u32, high: u32) -> f64 {
+    ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+impl Distribution {
+    /// Checks the parameters.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        let is_right = match self {
+            Distribution::Uniform { low, high } => low.is_finite() && high.is_finite() && low <= high,
+            Distribution::Normal { mean, deviation } => mean.is_finite() && deviation.is_finite() && deviation >= 0.0,
+            Distribution::Exponential { rate } => rate.is_finite() && rate > 0.0,
+            Distribution::Bernoulli { probability } => (0.0..=1.0).contains(&probability),
+            Distribution::Whole { low, high } => low < high,
+        };
+        match is_right {
+            true => Ok(()),
+            false => {
+                let message = format!("{self:?} is no distribution: see the ranges of its parameters");
+                Err(Error::new(ErrorKind::BadParameter, message))
+            }
+        }
+    }
+
+    /// Elements `2 * pair` and `2 * pair + 1` of a fill that begins where `generator` stands. Whole
+    /// numbers beyond 2⁵³ have more bits than an `f64`, so they come apart.
+    pub(crate) fn pair(self, generator: &Philox, pair: u64) -> [f64; 2] {
+        let [a, b, c, d] = generator.block_ahead(pair);
+        let (one, two) = (unit(a, b), unit(c, d));
+        match self {
+            Distribution::Uniform { low, high } => [one, two].map(|u| low + u * (high - low)),
+            Distribution::Normal { mean, deviation } => {
+                let radius = (-2.0 * (1.0 - one).ln()).sqrt() * deviation;
+                let (sine, cosine) = (std::f64::consts::TAU * two).sin_cos();
+                [mean + radius * cosine, mean + radius * sine]
+            }
+            Distribution::Exponential { rate } => [one, two].map(|u| -(1.0 - u).ln() / rate),
+            Distribution::Bernoulli { probability } => [one, two].map(|u| f64::from(u8::from(u < probability))),
+            Distribution::Whole { .. } => self.whole_pair(generator, pair).map(|whole| whole as f64),
+        }
+    }
+
+    /// The same for whole numbers.
+    pub(crate) fn whole_pair(self, generator: &Philox, pair: u64) -> [i64; 2] {
+        match self {
+            Distribution::Whole { low, high } => {
+                let [a, b, c, d] = generator.block_ahead(pair);
+                let range = high.wrapping_sub(low) as u64;
+                let scale = |low_word: u32, high_word: u32| {
+                    let word = u64::from(low_word) | u64::from(high_word) << 32;
+                    low.wrapping_add(((u128::from(word) * u128::from(range)) >> 64) as i64)
+                };
+                [scale(a, b), scale(c, d)]
+            }
+            _ => self.pair(generator, pair).map(|value| value as i64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNT: u64 = 50_000;
+
+    fn draws(distribution: Distribution) -> Vec<f64> {
+        let generator = Philox::new(2026, 3);
+        (0..COUNT).flat_map(|pair| distribution.pair(&generator, pair)).collect()
+    }
+
+    /// The largest distance between the drawn distribution and the true one (Kolmogorov and
+    /// Smirnov). By chance it is above 1.95 / √n once in a thousand times.
+    fn distance(distribution: Distribution, cumulated: impl Fn(f64) -> f64) -> f64 {
+        let mut drawn = draws(distribution);
+        drawn.sort_by(f64::total_cmp);
+        let count = drawn.len() as f64;
+        let apart = drawn.iter().enumerate().map(|(at, value)| {
+            let (before, after) = (at as f64 / count, (at + 1) as f64 / count);
+            (cumulated(*value) - before).abs().max((cumulated(*value) - after).abs())
+        });
+        apart.fold(0.0, f64::max) * count.sqrt()
+    }
+
+    /// The cumulated normal distribution, by the midpoint rule.
+    fn normal(x: f64) -> f64 {
+        let (steps, from) = (2_000, -8.0);
+        let width = (x.min(8.0) - from) / f64::from(steps);
+        let density = |at: f64| (-at * at / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        (0..steps).map(|step| density(from + width * (f64::from(step) + 0.5)) * width).sum()
+    }
+
+    #[test]
+    fn draws_are_distributed_as_they_should_be() {
+        let uniform = Distribution::Uniform { low: -1.0, high: 3.0 };
+        assert!(distance(uniform, |x| (x + 1.0) / 4.0) < 1.95);
+        let exponential = Distribution::Exponential { rate: 2.0 };
+        assert!(distance(exponential, |x| 1.0 - (-2.0 * x).exp()) < 1.95);
+        // The normal distribution is drawn a tenth as often: its integral takes long.
+        let generator = Philox::new(2026, 4);
+        let of = Distribution::Normal { mean: 1.0, deviation: 2.0 };
+        let mut drawn: Vec<f64> = (0..COUNT / 10).flat_map(|pair| of.pair(&generator, pair)).collect();
+        drawn.sort_by(f64::total_cmp);
+        let count = drawn.len() as f64;
+        let apart = drawn.iter().enumerate().map(|(at, x)| (normal((x - 1.0) / 2.0) - at as f64 / count).abs());
+        assert!(apart.fold(0.0, f64::max) * count.sqrt() < 1.95);
+        // A wrong distribution is noticed.
+        assert!(distance(uniform, |x| ((x + 1.0) / 4.0).powf(1.02)) > 1.95);
+    }
+
+    #[test]
+    fn whole_numbers_fall_alike() {
+        let mut counts = [0f64; 10];
+        let of = Distribution::Whole { low: -3, high: 7 };
+        let generator = Philox::new(1, 0);
+        (0..COUNT).flat_map(|pair| of.whole_pair(&generator, pair)).for_each(|at| counts[(at + 3) as usize] += 1.0);
+        let expected = 2.0 * COUNT as f64 / 10.0;
+        let chi_squared: f64 = counts.iter().map(|count| (count - expected).powi(2) / expected).sum();
+        assert!(chi_squared < 27.9, "once in a thousand times with nine degrees of freedom: {chi_squared}");
+        let ones: f64 = draws(Distribution::Bernoulli { probability: 0.25 }).iter().sum();
+        assert!((ones - 25_000.0).abs() < 3.3 * (100_000.0f64 * 0.25 * 0.75).sqrt(), "{ones}");
+        let [least, most] = Distribution::Whole { low: i64::MIN, high: i64::MAX }.whole_pair(&generator, 0);
+        assert!(least != most);
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_refused() {
+        let nan = f64::NAN;
+        let wrong = [
+            Distribution::Uniform { low: 1.0, high: 0.0 },
+            Distribution::Uniform { low: nan, high: 0.0 },
+            Distribution::Normal { mean: 0.0, deviation: -1.0 },
+            Distribution::Exponential { rate: 0.0 },
+            Distribution::Bernoulli { probability: 1.5 },
+            Distribution::Whole { low: 1, high: 1 },
+        ];
+        wrong.into_iter().for_each(|of| assert_eq!(of.check().unwrap_err().kind(), ErrorKind::BadParameter, "{of:?}"));
+    }
+}

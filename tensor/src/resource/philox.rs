@@ -1,0 +1,164 @@
+//! Philox 4×32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw (2011): a pure
+//! function from a counter and a key to four words.
+//!
+//! Used by `generator.rs` and `distributions.rs`. [`Philox`] is also a generator for the traits of
+//! `rand_core`, for programs.
+
+#![forbid(unsafe_code)]
+
+use rand_core::{RngCore, SeedableRng};
+
+const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+const ROUNDS: usize = 10;
+
+/// The four words for a counter and a key.
+#[inline]
+pub(crate) fn block(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for round in 0..ROUNDS {
+        if round > 0 {
+            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
+        }
+        let [one, two] = [0, 1].map(|lane| u64::from(MULTIPLIERS[lane]) * u64::from(counter[2 * lane]));
+        counter = [
+            (two >> 32) as u32 ^ counter[1] ^ key[0],
+            two as u32,
+            (one >> 32) as u32 ^ counter[3] ^ key[1],
+            one as u32,
+        ];
+    }
+    counter
+}
+
+/// A generator of random numbers: a seed, a stream and a counter. Draw *i* of it is a pure function
+/// of these, so numbers may be drawn anywhere and in any order.
+///
+/// ```
+/// use rand_core::RngCore;
+/// use seriatim_tensor::resource::Philox;
+/// let mut one = Philox::new(42, 0);
+/// let first: Vec<u32> = (0..8).map(|_| one.next_u32()).collect();
+/// let mut later = Philox::new(42, 0);
+/// later.skip(1); // Four words.
+/// assert_eq!(later.next_u32(), first[4]);
+/// assert_ne!(Philox::new(42, 1).next_u32(), first[0]);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Philox {
+    seed: u64,
+    stream: u64,
+    counter: u64,
+    /// The words of the last block, and how many of them have been drawn.
+    words: [u32; 4],
+    drawn: u8,
+}
+
+impl Philox {
+    /// The generator of a seed and a stream. Streams of one seed have nothing in common.
+    ///
+    /// ```
+    /// # use seriatim_tensor::resource::Philox;
+    /// assert_eq!(Philox::new(1, 2), Philox::new(1, 2));
+    /// ```
+    pub fn new(seed: u64, stream: u64) -> Philox {
+        Philox { seed, stream, counter: 0, words: [0; 4], drawn: 4 }
+    }
+
+    /// Leaves out so many blocks of four words. What is left of the last block is left out too.
+    ///
+    /// ```
+    /// # use seriatim_tensor::resource::Philox;
+    /// let mut generator = Philox::new(1, 2);
+    /// generator.skip(3);
+    /// assert_eq!(generator.counter(), 3);
+    /// ```
+    pub fn skip(&mut self, blocks: u64) {
+        self.counter = self.counter.wrapping_add(blocks);
+        self.drawn = 4;
+    }
+
+    /// The number of the next block.
+    ///
+    /// ```
+    /// assert_eq!(seriatim_tensor::resource::Philox::new(1, 2).counter(), 0);
+    /// ```
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// The words of the block that is `ahead` blocks after the next one.
+    #[inline]
+    pub(crate) fn block_ahead(&self, ahead: u64) -> [u32; 4] {
+        let low_high = |word: u64| [word as u32, (word >> 32) as u32];
+        let ([c0, c1], [s0, s1]) = (low_high(self.counter.wrapping_add(ahead)), low_high(self.stream));
+        block([c0, c1, s0, s1], low_high(self.seed))
+    }
+}
+
+impl RngCore for Philox {
+    fn next_u32(&mut self) -> u32 {
+        if self.drawn == 4 {
+            self.words = self.block_ahead(0);
+            self.skip(1);
+            self.drawn = 0;
+        }
+        self.drawn += 1;
+        self.words[usize::from(self.drawn) - 1]
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        u64::from(self.next_u32()) | u64::from(self.next_u32()) << 32
+    }
+
+    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(4) {
+            part.copy_from_slice(&self.next_u32().to_le_bytes()[..part.len()]);
+        }
+    }
+}
+
+impl SeedableRng for Philox {
+    type Seed = [u8; 16];
+
+    /// The first eight bytes are the seed, the others the stream.
+    fn from_seed(seed: [u8; 16]) -> Philox {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| seed[at + byte]));
+        Philox::new(word(0), word(8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The known answers of Random123's `kat_vectors`, for philox4x32 with 10 rounds.
+    #[test]
+    fn the_published_vectors_come_out() {
+        let ones = u32::MAX;
+        let answers = [
+            ([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
+            ([ones; 4], [ones; 2], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]),
+            (
+                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+                [0xa409_3822, 0x299f_31d0],
+                [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+            ),
+        ];
+        for (counter, key, expected) in answers {
+            assert_eq!(block(counter, key), expected, "{counter:x?} {key:x?}");
+        }
+    }
+
+    #[test]
+    fn words_come_block_by_block() {
+        let mut generator = Philox::from_seed(std::array::from_fn(|at| at as u8));
+        let blocks = [generator.block_ahead(0), generator.block_ahead(1)].concat();
+        let words: Vec<u32> = (0..8).map(|_| generator.next_u32()).collect();
+        assert_eq!(words, blocks);
+        let (mut bytes, mut long) = ([0; 6], Philox::from_seed(std::array::from_fn(|at| at as u8)));
+        long.fill_bytes(&mut bytes);
+        assert_eq!(bytes[..4], words[0].to_le_bytes());
+        assert_eq!(bytes[4..], words[1].to_le_bytes()[..2]);
+        assert_eq!(long.next_u64(), u64::from(words[2]) | u64::from(words[3]) << 32);
+    }
+}

@@ -1,0 +1,139 @@
+//! Round trips of all types and shapes, files as their own programs write them, and broken files:
+//! cut at every byte, and changed at random.
+
+use super::{npy, params, safetensors};
+use crate::dtype::{with_type, DType, Element, Number};
+use crate::resource::Philox;
+use crate::{Error, ErrorKind, NDArray, Runtime};
+use rand_core::RngCore;
+
+fn runtime() -> &'static Runtime {
+    Runtime::global().unwrap()
+}
+
+/// One array of each type and of several shapes.
+fn arrays() -> Vec<NDArray> {
+    let shapes: [&[usize]; 5] = [&[], &[3], &[2, 3], &[0, 2], &[1, 2, 1, 2]];
+    let of = |dtype: DType, shape: &[usize]| {
+        let count = shape.iter().product::<usize>();
+        with_type!(dtype, T => {
+            let values: Vec<T> = (0..count).map(|at| T::from_number(Number::Float(at as f64 * 1.5 - 1.0))).collect();
+            runtime().from_slice(&values, shape).unwrap()
+        })
+    };
+    DType::ALL.iter().flat_map(|dtype| shapes.map(|shape| of(*dtype, shape))).collect()
+}
+
+fn same(one: &NDArray, other: &NDArray) {
+    assert_eq!((one.shape(), one.dtype()), (other.shape(), other.dtype()));
+    with_type!(one.dtype(), T => assert_eq!(one.to_vec::<T>().unwrap(), other.to_vec::<T>().unwrap()));
+}
+
+#[test]
+fn every_type_and_shape_comes_back() {
+    for array in arrays() {
+        if array.dtype() == DType::Bf16 {
+            assert_eq!(npy::encode(&array).unwrap_err().kind(), ErrorKind::BadFormat);
+        } else {
+            let bytes = npy::encode(&array).unwrap();
+            let values = bytes.len() - array.size() * array.dtype().size();
+            assert_eq!(values % 64, 0);
+            same(&npy::decode(runtime(), &bytes).unwrap(), &array);
+        }
+    }
+    let arrays = arrays();
+    let names: Vec<String> = (0..arrays.len()).map(|number| format!("arg:{number:03}")).collect();
+    let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&arrays).collect();
+    for read in [
+        params::decode(runtime(), &params::encode(&named).unwrap()).unwrap(),
+        safetensors::decode(runtime(), &safetensors::encode(&named).unwrap()).unwrap(),
+    ] {
+        assert_eq!(read.len(), arrays.len());
+        for ((name, array), (expected_name, expected)) in read.iter().zip(&named) {
+            assert_eq!(name, expected_name);
+            same(array, expected);
+        }
+    }
+    let list: Vec<(&str, &NDArray)> = arrays.iter().map(|array| ("", array)).collect();
+    let read = params::decode(runtime(), &params::encode(&list).unwrap()).unwrap();
+    assert!(read.len() == arrays.len() && read.iter().all(|(name, _)| name.is_empty()));
+}
+
+/// What NumPy 2's `np.save` writes for `np.array([[1, 2, 3], [4, 5, 6]], "<i2" or others)`.
+fn numpy(descr: &str, order: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), values].concat()
+}
+
+#[test]
+fn files_of_other_programs_are_read() {
+    let fortran = npy::decode(runtime(), &numpy("|u1", "True", "(2, 3)", &[1, 4, 2, 5, 3, 6])).unwrap();
+    assert_eq!((fortran.shape().dims(), fortran.to_vec::<u8>().unwrap()), (&[2, 3][..], vec![1, 2, 3, 4, 5, 6]));
+    for (descr, shape) in [(">f4", "(1,)"), ("<c8", "(1,)"), ("|O", "(1,)"), ("<f4", "(-1,)"), ("<f4", "(x,)")] {
+        let error = npy::decode(runtime(), &numpy(descr, "False", shape, &[0; 8])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadFormat, "{descr} {shape}");
+    }
+    // The first form of an array, without a magic number: (2,) of f32 on cpu(0), by the name 'a'.
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let list = words(&[0x112, 0, 0, 0, 1, 0]);
+    let values = [1.5f32, -2.0].map(f32::to_bits);
+    let name = [&words(&[1, 0, 1, 0])[..], b"a"].concat();
+    let first = [&list[..], &words(&[1, 2, 1, 0, 0]), &words(&values), &name].concat();
+    // V1 and V2 have sizes of 64 bits.
+    let second = [&list[..], &words(&[0xF993_FAC8, 1, 2, 0, 1, 0, 0]), &words(&values), &name].concat();
+    let third = [&list[..], &words(&[0xF993_FAC9, 0, 1, 2, 0, 1, 0, 0]), &words(&values), &name].concat();
+    for bytes in [first, second, third.clone()] {
+        let read = params::decode(runtime(), &bytes).unwrap();
+        assert_eq!((read[0].0.as_str(), read[0].1.to_vec::<f32>().unwrap()), ("a", vec![1.5, -2.0]));
+    }
+    let ours = runtime().from_slice(&[1.5f32, -2.0], [2]).unwrap();
+    assert_eq!(params::encode(&[("a", &ours)]).unwrap(), third);
+    let sparse = [&list[..], &words(&[0xF993_FAC9, 1, 1, 2, 0, 1, 0, 0]), &words(&values), &name].concat();
+    assert!(params::decode(runtime(), &sparse).unwrap_err().to_string().contains("dense"));
+}
+
+/// A reader that gives only its error, if it has one.
+type Reader = fn(&[u8]) -> Option<Error>;
+
+#[test]
+fn broken_files_are_errors() {
+    let arrays: Vec<NDArray> = arrays().into_iter().filter(|array| array.dtype() != DType::Bf16).take(12).collect();
+    let names: Vec<String> = (0..arrays.len()).map(|number| number.to_string()).collect();
+    let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&arrays).collect();
+    let formats: [(Vec<u8>, Reader); 3] = [
+        (npy::encode(&arrays[2]).unwrap(), |bytes| npy::decode(runtime(), bytes).err()),
+        (params::encode(&named).unwrap(), |bytes| params::decode(runtime(), bytes).err()),
+        (safetensors::encode(&named).unwrap(), |bytes| safetensors::decode(runtime(), bytes).err()),
+    ];
+    let mut random = Philox::new(8, 0);
+    let is_typed = |error: &Error| matches!(error.kind(), ErrorKind::BadFormat | ErrorKind::TooLarge);
+    for (whole, read) in formats {
+        assert!(read(&whole).is_none());
+        for length in 0..whole.len() {
+            let error = read(&whole[..length]).unwrap_or_else(|| panic!("{length} of {} bytes are read", whole.len()));
+            assert!(is_typed(&error), "{error:?}");
+        }
+        assert!(read(&[&whole[..], &[0]].concat()).is_some_and(|error| is_typed(&error)));
+        let mut refused = 0;
+        for _ in 0..4_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.next_u32() % 4 {
+                let at = random.next_u32() as usize % bytes.len();
+                bytes[at] = match random.next_u32() % 3 {
+                    0 => random.next_u32() as u8,
+                    1 => 0xFF,
+                    _ => bytes[at] ^ 1 << (random.next_u32() % 8),
+                };
+            }
+            if let Some(error) = read(&bytes) {
+                assert!(is_typed(&error), "{error:?}");
+                refused += 1;
+            }
+        }
+        assert!(refused > 100, "{refused}");
+    }
+}

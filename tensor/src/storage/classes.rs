@@ -1,0 +1,87 @@
+//! Size classes: which sizes of blocks a storage has, and which one a request gets.
+//!
+//! Used by `pool.rs`. Pure arithmetic.
+
+#![forbid(unsafe_code)]
+
+/// The smallest block, and the alignment of all: a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// The largest block of the powers of two: 1 MiB. Beyond it each doubling is cut into eight sizes.
+const POWERS_TO: u32 = 20;
+const LINE_LOG: u32 = LINE.ilog2();
+/// No block is larger than 2⁴⁷ bytes.
+const LARGEST_LOG: u32 = 46;
+
+/// How many classes there are.
+pub(crate) const CLASSES: usize = (POWERS_TO - LINE_LOG + 1) as usize + 8 * (LARGEST_LOG - POWERS_TO + 1) as usize;
+
+/// How a storage rounds requests, and whether it keeps what is freed.
+///
+/// ```
+/// use seriatim_tensor::storage::{Pooling, Storage};
+/// let storage = Storage::builder().pooling(Pooling::PowersOfTwo).build();
+/// assert_eq!(storage.alloc(3 << 20, Default::default())?.capacity(), 4 << 20);
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Pooling {
+    /// Blocks are kept. Their sizes are powers of two up to 1 MiB, and above it eighths of them: at
+    /// most an eighth is wasted there.
+    #[default]
+    Eighths,
+    /// Blocks are kept. All sizes are powers of two.
+    PowersOfTwo,
+    /// Every block goes back to the system at once, and is as long as was asked for, rounded up to
+    /// a cache line.
+    None,
+}
+
+/// The class of a request and the bytes of its blocks; `None` if it is too large.
+pub(crate) fn class_of(bytes: usize, pooling: Pooling) -> Option<(usize, usize)> {
+    let bytes = bytes.max(LINE);
+    if pooling == Pooling::None {
+        return Some((0, bytes.checked_next_multiple_of(LINE)?)).filter(|(_, size)| *size <= 1 << LARGEST_LOG);
+    }
+    let power = bytes.checked_next_power_of_two()?;
+    let (log, powers) = (power.ilog2(), (POWERS_TO - LINE_LOG) as usize);
+    if log > LARGEST_LOG {
+        return None;
+    }
+    if log <= POWERS_TO {
+        return Some(((log - LINE_LOG) as usize, power));
+    }
+    // Between `half` and `power` lie eight sizes, the last of which is `power`.
+    let (half, above) = (power / 2, (log - POWERS_TO - 1) as usize);
+    let eighths = match pooling {
+        Pooling::PowersOfTwo => 8,
+        _ => (bytes - half).div_ceil(half / 8),
+    };
+    Some((powers + above * 8 + eighths, half + half / 8 * eighths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_has_one_size_and_fits() {
+        let mut sizes = std::collections::BTreeMap::new();
+        let near = |log: u32| {
+            (0..64).flat_map(move |step| [(1usize << log) + step * ((1usize << log) / 64), (1 << log) + step])
+        };
+        for bytes in (0..46).flat_map(near).chain([0, (1 << 46) - 1, 1 << 46]) {
+            for pooling in [Pooling::Eighths, Pooling::PowersOfTwo] {
+                let (class, size) = class_of(bytes, pooling).unwrap();
+                assert!(class < CLASSES && size >= bytes && size % LINE == 0, "{bytes}: {class}, {size}");
+                assert_eq!(*sizes.entry(class).or_insert(size), size, "{bytes}");
+                let most = if bytes > 1 << 20 && pooling == Pooling::Eighths { bytes / 8 } else { bytes.max(64) };
+                assert!(size - bytes <= most, "{bytes}: {size}");
+            }
+            assert!(class_of(bytes, Pooling::None).unwrap().1 - bytes <= LINE);
+        }
+        assert_eq!(class_of((1 << 46) + 1, Pooling::Eighths), None);
+        assert_eq!(class_of(usize::MAX, Pooling::None), None);
+    }
+}

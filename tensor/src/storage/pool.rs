@@ -1,0 +1,355 @@
+//! `Storage`, which gives out memory and keeps what comes back. `handle.rs` has the blocks.
+//!
+//! Programs make storages; `runtime.rs` has one for arrays. Any thread may take and give blocks,
+//! also inside of operations: no lock is taken, and where a block of the class lies ready the
+//! system's allocator is not called.
+//!
+//! A free block is a record of `slots.rs` in the list of its class. The record has the address and
+//! the size. A block that goes back to the system leaves an empty record for the next one.
+
+use crate::error::{Error, ErrorKind};
+use crate::storage::classes::{class_of, Pooling, CLASSES, LINE};
+use crate::storage::handle::Handle;
+use crate::storage::slots::{List, Slots};
+use seriatim::{Context, Device};
+use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::Arc;
+
+/// Blocks of pinned memory begin with a page, as a device asks for that registers them.
+const PAGE: usize = 4096;
+
+/// Gives out blocks of memory, and keeps those that come back for the next request of their class.
+///
+/// A handle: clones are the same storage. MXNet's names: `Alloc` is [`alloc`](Storage::alloc),
+/// `Free` is dropping a [`Handle`], `DirectFree` is [`Handle::release`], `ReleaseAll` is
+/// [`release_all`](Storage::release_all). Handles are counted by their owners, so there is no
+/// `SharedIncrementRefCount`.
+///
+/// All blocks are aligned to 64 bytes, those of `cpu_pinned` to 4,096. Their bytes are initialised:
+/// zeros, or what an earlier owner has left.
+///
+/// ```
+/// use seriatim_tensor::storage::Storage;
+/// let storage = Storage::builder().limit(1 << 20).build();
+/// let block = storage.alloc(1000, Default::default())?;
+/// assert_eq!((block.size(), block.capacity()), (1000, 1024));
+/// drop(block);
+/// let again = storage.alloc(900, Default::default())?;
+/// assert_eq!(storage.statistics(Default::default())?.system_calls, 1);
+/// assert!(storage.alloc(2 << 20, Default::default()).is_err());
+/// # drop(again);
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Storage(Arc<Pools>);
+
+/// Chooses the settings of a [`Storage`].
+///
+/// ```
+/// use seriatim_tensor::storage::{Pooling, Storage};
+/// let storage = Storage::builder().pooling(Pooling::None).limit(1 << 30).build();
+/// # let _ = storage;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "a builder does nothing until build() is called"]
+pub struct StorageBuilder {
+    pooling: Pooling,
+    limit: usize,
+}
+
+/// What a storage has given out and kept, in bytes, of one kind of memory.
+///
+/// ```
+/// let storage = seriatim_tensor::storage::Storage::builder().build();
+/// let block = storage.alloc(64, Default::default())?;
+/// let now = storage.statistics(Default::default())?;
+/// assert_eq!((now.live, now.pooled, now.peak, now.requests), (64, 0, 64, 1));
+/// # drop(block);
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Bytes of the blocks that are given out.
+    pub live: usize,
+    /// Bytes of the blocks that are kept for later.
+    pub pooled: usize,
+    /// The most bytes that were ever given out at once.
+    pub peak: usize,
+    /// How many blocks were asked for.
+    pub requests: usize,
+    /// How many of them came from the system's allocator.
+    pub system_calls: usize,
+}
+
+#[derive(Debug)]
+struct Pools {
+    settings: StorageBuilder,
+    /// Those of `cpu` and of `cpu_pinned`.
+    pools: [Pool; 2],
+    records: Slots<Record>,
+}
+
+/// A block that nobody has, or nothing.
+#[derive(Debug, Default)]
+struct Record {
+    address: AtomicPtr<u8>,
+    size: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Pool {
+    free: [List; CLASSES],
+    alignment: usize,
+    live: AtomicUsize,
+    /// Bytes from the system: those of live blocks and of kept ones.
+    held: AtomicUsize,
+    peak: AtomicUsize,
+    requests: AtomicUsize,
+    system_calls: AtomicUsize,
+}
+
+impl Pool {
+    fn new(alignment: usize) -> Pool {
+        let count = || AtomicUsize::new(0);
+        Pool {
+            free: [const { List::new() }; CLASSES],
+            alignment,
+            live: count(),
+            held: count(),
+            peak: count(),
+            requests: count(),
+            system_calls: count(),
+        }
+    }
+
+    fn layout(&self, size: usize) -> Layout {
+        Layout::from_size_align(size, self.alignment).expect("sizes are multiples of a line, and at most 2^46 bytes")
+    }
+}
+
+impl StorageBuilder {
+    /// How requests are rounded, and whether blocks are kept. [`Pooling::Eighths`] by default.
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::{Pooling, Storage};
+    /// let storage = Storage::builder().pooling(Pooling::None).build();
+    /// drop(storage.alloc(1, Default::default())?);
+    /// assert_eq!(storage.statistics(Default::default())?.pooled, 0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn pooling(mut self, pooling: Pooling) -> StorageBuilder {
+        self.pooling = pooling;
+        self
+    }
+
+    /// The most bytes to hold of each kind of memory, live and kept ones together. 0, the default,
+    /// is no limit.
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::Storage;
+    /// let storage = Storage::builder().limit(4096).build();
+    /// assert!(storage.alloc(4097, Default::default()).is_err());
+    /// ```
+    pub fn limit(mut self, bytes: usize) -> StorageBuilder {
+        self.limit = bytes;
+        self
+    }
+
+    /// Makes the storage.
+    ///
+    /// ```
+    /// let storage = seriatim_tensor::storage::Storage::builder().build();
+    /// # let _ = storage;
+    /// ```
+    pub fn build(self) -> Storage {
+        let pools = [Pool::new(LINE), Pool::new(PAGE)];
+        Storage(Arc::new(Pools { settings: self, pools, records: Slots::new() }))
+    }
+}
+
+/// The number of the pool of a context.
+fn pool_of(context: Context) -> Result<usize, Error> {
+    match context.device() {
+        Device::Cpu => Ok(0),
+        Device::CpuPinned => Ok(1),
+        _ => {
+            let message = format!("this storage has memory of the processor only, and none of {context}");
+            Err(Error::new(ErrorKind::UnsupportedContext, message))
+        }
+    }
+}
+
+impl Storage {
+    /// Starts a storage.
+    ///
+    /// ```
+    /// let storage = seriatim_tensor::storage::Storage::builder().build();
+    /// # let _ = storage;
+    /// ```
+    pub fn builder() -> StorageBuilder {
+        StorageBuilder::default()
+    }
+
+    /// Takes a block of at least so many bytes.
+    ///
+    /// Worst case: the exchanges that other threads make on the class meanwhile; and without a
+    /// block of the class, a call of the system's allocator. At the limit all kept blocks are given
+    /// back to the system first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory), which says what was asked for, what is live and
+    /// what the limit is; [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::Storage;
+    /// let storage = Storage::builder().build();
+    /// let block = storage.alloc(256, seriatim::Context::cpu_pinned(0))?;
+    /// assert_eq!(block.bytes().as_ptr().addr() % 4096, 0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn alloc(&self, bytes: usize, context: Context) -> Result<Handle, Error> {
+        let number = pool_of(context)?;
+        let (pool, pools) = (&self.0.pools[number], &*self.0);
+        pool.requests.fetch_add(1, Relaxed);
+        let Some((class, size)) = class_of(bytes, pools.settings.pooling) else {
+            return Err(self.exhausted(bytes, context, "no block is that large"));
+        };
+        let address = match pool.free[class].pop(&pools.records) {
+            Some(record) => {
+                let address = pools.records.get(record).address.swap(std::ptr::null_mut(), Relaxed);
+                pools.records.give(record);
+                NonNull::new(address).expect("a record in a class has a block")
+            }
+            None => self.ask_system(pool, size).map_err(|why| self.exhausted(bytes, context, why))?,
+        };
+        let live = pool.live.fetch_add(size, Relaxed) + size;
+        pool.peak.fetch_max(live, Relaxed);
+        Ok(Handle { storage: self.clone(), address, size: bytes, capacity: size, class, context })
+    }
+
+    fn ask_system(&self, pool: &Pool, size: usize) -> Result<NonNull<u8>, &'static str> {
+        let limit = match self.0.settings.limit {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        let fits = |held: usize| held.checked_add(size).filter(|held| *held <= limit);
+        if pool.held.fetch_update(Relaxed, Relaxed, fits).is_err() {
+            self.release_pool(pool);
+            pool.held.fetch_update(Relaxed, Relaxed, fits).map_err(|_| "the limit is reached")?;
+        }
+        pool.system_calls.fetch_add(1, Relaxed);
+        // SAFETY: no size is 0.
+        let address = NonNull::new(unsafe { alloc_zeroed(pool.layout(size)) });
+        address.ok_or_else(|| {
+            pool.held.fetch_sub(size, Relaxed);
+            "the system has no more"
+        })
+    }
+
+    #[cold]
+    fn exhausted(&self, bytes: usize, context: Context, why: &str) -> Error {
+        let (limit, of) = (self.0.settings.limit, self.statistics(context).unwrap_or_default());
+        let limit = if limit == 0 { "none".to_owned() } else { format!("{limit} bytes") };
+        let Statistics { live, pooled, peak, .. } = of;
+        let message = format!(
+            "no memory for {bytes} bytes of {context}: {why}; live are {live} bytes, kept {pooled}, at most live were \
+             {peak}, the limit is {limit}: drop arrays, wait for operations in flight, or raise the limit"
+        );
+        Error::new(ErrorKind::OutOfMemory, message)
+    }
+
+    /// Gives the kept blocks of a context's kind of memory back to the system.
+    ///
+    /// Worst case: a call of the system for each.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::Storage;
+    /// let (storage, cpu) = (Storage::builder().build(), seriatim::Context::cpu(0));
+    /// drop(storage.alloc(64, cpu)?);
+    /// assert_eq!(storage.statistics(cpu)?.pooled, 64);
+    /// storage.release_all(cpu)?;
+    /// assert_eq!(storage.statistics(cpu)?.pooled, 0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn release_all(&self, context: Context) -> Result<(), Error> {
+        self.release_pool(&self.0.pools[pool_of(context)?]);
+        Ok(())
+    }
+
+    fn release_pool(&self, pool: &Pool) {
+        self.0.release(pool);
+    }
+
+    /// What it has given out and kept of a context's kind of memory. While other threads use the
+    /// storage, the numbers may be of different moments.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    ///
+    /// ```
+    /// let storage = seriatim_tensor::storage::Storage::builder().build();
+    /// assert_eq!(storage.statistics(seriatim::Context::cpu(0))?, Default::default());
+    /// assert!(storage.statistics(seriatim::Context::gpu(0)).is_err());
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn statistics(&self, context: Context) -> Result<Statistics, Error> {
+        let pool = &self.0.pools[pool_of(context)?];
+        let live = pool.live.load(Relaxed);
+        Ok(Statistics {
+            live,
+            pooled: pool.held.load(Relaxed).saturating_sub(live),
+            peak: pool.peak.load(Relaxed),
+            requests: pool.requests.load(Relaxed),
+            system_calls: pool.system_calls.load(Relaxed),
+        })
+    }
+
+    /// Takes a block back, to keep it if `keep` and the settings say so.
+    pub(super) fn give_back(&self, handle: &mut Handle, keep: bool) {
+        let (pool, pools) = (&self.0.pools[usize::from(handle.context.device() != Device::Cpu)], &*self.0);
+        pool.live.fetch_sub(handle.capacity, Relaxed);
+        let record = (keep && pools.settings.pooling != Pooling::None).then(|| pools.records.take()).flatten();
+        match record {
+            Some(number) => {
+                let record = pools.records.get(number);
+                record.address.store(handle.address.as_ptr(), Relaxed);
+                record.size.store(handle.capacity, Relaxed);
+                // Release: the next owner comes after this one's use of the bytes.
+                pool.free[handle.class].push(&pools.records, number);
+            }
+            // SAFETY: allocated with this layout by `ask_system`, and the handle ends here.
+            None => unsafe {
+                dealloc(handle.address.as_ptr(), pool.layout(handle.capacity));
+                pool.held.fetch_sub(handle.capacity, Relaxed);
+            },
+        }
+    }
+}
+
+impl Pools {
+    fn release(&self, pool: &Pool) {
+        for list in &pool.free {
+            while let Some(number) = list.pop(&self.records) {
+                let record = self.records.get(number);
+                let (address, size) = (record.address.swap(std::ptr::null_mut(), Relaxed), record.size.load(Relaxed));
+                // SAFETY: allocated with this layout by `ask_system`, and this thread has taken
+                // the record, so nobody else has the block.
+                unsafe { dealloc(address, pool.layout(size)) };
+                pool.held.fetch_sub(size, Relaxed);
+                self.records.give(number);
+            }
+        }
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        self.pools.iter().for_each(|pool| self.release(pool));
+    }
+}

@@ -1,0 +1,180 @@
+//! What a steady step costs: no call of the system's allocator, by any thread, from the first call
+//! of a training step to the end of its last operation; and what a storage gives out and keeps.
+//!
+//! One test has the counter to itself: it counts the whole process.
+
+mod common;
+
+use common::{runtime, Draws};
+use seriatim::{Context, Kind};
+use seriatim_tensor::operator::Op;
+use seriatim_tensor::optimizer::Sgd;
+use seriatim_tensor::storage::{Pooling, Storage};
+use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Mutex;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, SeqCst);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, SeqCst);
+        // SAFETY: passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, SeqCst);
+        // SAFETY: passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Tests of this file run one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What a training step uses.
+struct Trainer {
+    ops: [Op; 4],
+    weights: Vec<NDArray>,
+    data: NDArray,
+    label: NDArray,
+    sgd: Sgd,
+}
+
+impl Trainer {
+    fn new(runtime: &Runtime) -> Result<Trainer, Error> {
+        let ops = [
+            Op::new("FullyConnected", &[("num_hidden", "32")])?,
+            Op::new("Activation", &[("act_type", "relu")])?,
+            Op::new("FullyConnected", &[("num_hidden", "10")])?,
+            Op::new("SoftmaxOutput", &[])?,
+        ];
+        runtime.seed(5)?;
+        let shapes = [&[32, 64][..], &[32], &[10, 32], &[10]];
+        let mut weights = Vec::new();
+        for shape in shapes {
+            let weight = runtime.random(shape, DType::F32, Distribution::Uniform { low: -0.1, high: 0.1 })?;
+            weight.attach_grad(OpReq::Write)?;
+            weights.push(weight);
+        }
+        let data = runtime.random([32, 64], DType::F32, Distribution::Uniform { low: 0.0, high: 1.0 })?;
+        let label = runtime.random([32], DType::F32, Distribution::Whole { low: 0, high: 10 })?;
+        Ok(Trainer { ops, weights, data, label, sgd: Sgd::new(0.05, 0.9, 1e-4)? })
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        let [first, activation, second, loss] = &self.ops;
+        let [w1, b1, w2, b2] = &self.weights[..] else { unreachable!("there are four") };
+        let out = autograd::record(|| {
+            let hidden = activation.invoke(&[&first.invoke(&[&self.data, w1, b1])?])?;
+            loss.invoke(&[&second.invoke(&[&hidden, w2, b2])?, &self.label])
+        })?;
+        autograd::backward(&[&out])?;
+        // Views, in-place changes and scalars belong to a step too.
+        w1.slice(0, 0, 16, 1)?.mul_scalar_assign(0.9999)?;
+        b1.add_assign(&w1.sum()?)?;
+        self.sgd.step(&[w1, b1, w2, b2], 1.0 / 32.0)
+    }
+}
+
+/// The least number of allocations of ten steps, when nothing is left to grow.
+fn least(mut steps: impl FnMut()) -> usize {
+    let mut least = usize::MAX;
+    for _ in 0..30 {
+        let before = ALLOCATIONS.load(SeqCst);
+        steps();
+        least = least.min(ALLOCATIONS.load(SeqCst) - before);
+        if least == 0 {
+            break;
+        }
+    }
+    least
+}
+
+#[test]
+fn a_steady_training_step_calls_no_allocator() {
+    let _turn = TURN.lock();
+    for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 2)] {
+        let runtime = runtime(kind, workers);
+        let mut trainer = Trainer::new(&runtime).unwrap();
+        let mut ten = || {
+            (0..10).for_each(|_| trainer.step().unwrap());
+            runtime.engine().wait_for_all().unwrap();
+        };
+        ten();
+        assert_eq!(least(&mut ten), 0, "{kind} {workers}");
+        // The counter counts.
+        assert!(least(|| ten_and_one(&mut ten)) > 0);
+    }
+}
+
+fn ten_and_one(ten: &mut impl FnMut()) {
+    ten();
+    std::hint::black_box(Box::new(1));
+}
+
+#[test]
+fn mixed_sizes_come_from_the_pool_once_it_is_warm() {
+    let _turn = TURN.lock();
+    let storage = Storage::builder().build();
+    let mut held: Vec<_> = (0..64).map(|_| None).collect();
+    // The same sizes in each round: what one round has made is enough for the next.
+    let mut round = |storage: &Storage| {
+        let mut draws = Draws::new(4);
+        for _ in 0..500_000 {
+            let size = 1 << draws.below(18);
+            let place = draws.below(held.len());
+            held[place] = None;
+            held[place] = Some(storage.alloc(size + draws.below(size), Context::cpu(0)).unwrap());
+        }
+        held.iter_mut().for_each(|block| *block = None);
+    };
+    round(&storage);
+    let (before, made) = (ALLOCATIONS.load(SeqCst), storage.statistics(Context::cpu(0)).unwrap());
+    (0..2).for_each(|_| round(&storage));
+    let after = storage.statistics(Context::cpu(0)).unwrap();
+    assert_eq!(ALLOCATIONS.load(SeqCst) - before, 0);
+    assert_eq!((after.requests - made.requests, after.system_calls), (1_000_000, made.system_calls));
+    assert_eq!((after.live, after.pooled, after.peak), (0, made.pooled, made.peak));
+    assert!(made.system_calls > 100 && after.pooled >= after.peak, "{after:?}");
+}
+
+#[test]
+fn every_kind_of_pool_gives_the_same_results() {
+    let _turn = TURN.lock();
+    let mut results = Vec::new();
+    for (pooling, keeps) in [(Pooling::Eighths, true), (Pooling::PowersOfTwo, true), (Pooling::None, false)] {
+        let engine = seriatim::Engine::builder().cpu_workers(1).pin(false).build().unwrap();
+        let storage = Storage::builder().pooling(pooling).build();
+        let runtime = Runtime::builder(&engine).storage(storage.clone()).build();
+        let mut trainer = Trainer::new(&runtime).unwrap();
+        (0..5).for_each(|_| trainer.step().unwrap());
+        results.push(trainer.weights.iter().map(|weight| weight.to_vec::<f32>().unwrap()).collect::<Vec<_>>());
+        drop(trainer);
+        // The tape has no arrays left, so all memory comes back.
+        runtime.wait_all().unwrap();
+        let statistics = storage.statistics(Context::cpu(0)).unwrap();
+        assert_eq!((statistics.live, statistics.pooled > 0), (0, keeps), "{pooling:?} {statistics:?}");
+        assert_eq!(statistics.system_calls == statistics.requests, !keeps);
+    }
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+}

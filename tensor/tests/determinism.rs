@@ -1,0 +1,102 @@
+//! The same bits for 0, 1, 2, 3 and 16 workers and on every engine: hashes of what programs compute
+//! there, with pauses between pushes that move the work from thread to thread.
+
+mod common;
+
+use common::{runtimes, Draws};
+use seriatim_tensor::operator::Op;
+use seriatim_tensor::optimizer::Sgd;
+use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+fn hash(arrays: &[&NDArray]) -> Result<u64, Error> {
+    let mut hasher = DefaultHasher::new();
+    for array in arrays {
+        array.astype(DType::F64)?.to_vec::<f64>()?.iter().for_each(|value| value.to_bits().hash(&mut hasher));
+    }
+    Ok(hasher.finish())
+}
+
+/// Pauses that differ from call to call, and that no result depends on.
+fn pause(draws: &mut Draws) {
+    if draws.below(8) == 0 {
+        std::thread::sleep(std::time::Duration::from_micros(draws.below(200) as u64));
+    }
+}
+
+/// A perceptron that is trained on numbers of the generator.
+fn train(runtime: &Runtime, pauses: &mut Draws) -> Result<u64, Error> {
+    runtime.seed(11)?;
+    let of = |shape: &[usize]| {
+        let weight = runtime.random(shape, DType::F32, Distribution::Normal { mean: 0.0, deviation: 0.2 })?;
+        weight.attach_grad(OpReq::Write)?;
+        Ok::<NDArray, Error>(weight)
+    };
+    let weights = [of(&[96, 70])?, of(&[96])?, of(&[10, 96])?, of(&[10])?];
+    let [w1, b1, w2, b2] = &weights;
+    let (first, second) =
+        (Op::new("FullyConnected", &[("num_hidden", "96")])?, Op::new("FullyConnected", &[("num_hidden", "10")])?);
+    let (tanh, loss) = (Op::new("Activation", &[("act_type", "tanh")])?, Op::new("SoftmaxOutput", &[])?);
+    let mut sgd = Sgd::new(0.05, 0.9, 1e-4)?;
+    for _ in 0..12 {
+        let data = runtime.random([50, 70], DType::F32, Distribution::Uniform { low: 0.0, high: 1.0 })?;
+        let label = runtime.random([50], DType::F32, Distribution::Whole { low: 0, high: 10 })?;
+        pause(pauses);
+        let out = autograd::record(|| {
+            let hidden = tanh.invoke(&[&first.invoke(&[&data, w1, b1])?])?;
+            loss.invoke(&[&second.invoke(&[&hidden, w2, b2])?, &label])
+        })?;
+        autograd::backward(&[&out])?;
+        pause(pauses);
+        sgd.step(&[w1, b1, w2, b2], 1.0 / 50.0)?;
+    }
+    hash(&[w1, b1, w2, b2])
+}
+
+/// A random program over arrays of each type, with views, changes in place and reductions.
+fn mix(runtime: &Runtime, seed: u64, pauses: &mut Draws) -> Result<u64, Error> {
+    let mut draws = Draws::new(seed);
+    runtime.seed(seed)?;
+    let mut arrays = Vec::new();
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::Bf16] {
+        for _ in 0..3 {
+            arrays.push(runtime.random([37, 129], dtype, Distribution::Uniform { low: 0.5, high: 1.5 })?);
+        }
+    }
+    for _ in 0..60 {
+        let (to, other) = (draws.below(arrays.len()), draws.below(arrays.len()));
+        let from = arrays[other].astype(arrays[to].dtype())?;
+        match draws.below(6) {
+            0 => arrays[to] = arrays[to].mul(&from)?.sqrt()?,
+            1 => arrays[to].add_assign(&from)?,
+            2 => arrays[to].slice(1, 1, 129, 2)?.mul_assign(&from.slice(1, 0, 128, 2)?)?,
+            3 => {
+                arrays[to] =
+                    arrays[to].sub(&Op::new("mean", &[("axis", "1"), ("keepdims", "true")])?.invoke(&[&from])?)?
+            }
+            4 => arrays[to] = arrays[to].dot(&from.transpose()?)?.dot(&from)?.tanh()?,
+            _ => arrays[to] = from.softmax()?.add(&from.permute(&[0, 1])?.sum()?.mul_scalar(1e-3)?)?,
+        }
+        pause(pauses);
+    }
+    arrays.push(runtime.permutation(1000)?);
+    hash(&arrays.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn results_have_the_same_bits_on_every_engine() {
+    let mut pauses = Draws::new(std::process::id().into());
+    let mut found: Vec<(String, u64, Vec<u64>)> = Vec::new();
+    for (name, runtime) in runtimes() {
+        for _ in 0..2 {
+            let mixes = (0..3).map(|seed| mix(&runtime, seed, &mut pauses).unwrap()).collect();
+            found.push((name.clone(), train(&runtime, &mut pauses).unwrap(), mixes));
+        }
+    }
+    let (_, trained, mixes) = &found[0];
+    for (name, other, others) in &found {
+        assert_eq!((other, others), (trained, mixes), "{name}");
+    }
+    // Other seeds have other results.
+    assert!(mixes[0] != mixes[1] && mixes[1] != mixes[2]);
+}
