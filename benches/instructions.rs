@@ -19,14 +19,15 @@
 #![allow(missing_docs)]
 
 mod borrows;
+mod gate;
 mod in_c;
 mod replays;
 mod typed;
 
 use std::hint::black_box;
-use std::sync::{Arc, Barrier};
 
 use borrows::{Borrow, Borrows};
+use gate::Gate;
 use gungraun::prelude::*;
 use gungraun::Callgrind;
 #[cfg(target_arch = "x86_64")]
@@ -55,8 +56,8 @@ struct Ready {
     program: &'static Program,
     /// What the last operation changes, and the seeded ones.
     end: Variable,
-    /// Holds the worker up: it meets the caller here when it comes, and before it goes.
-    gate: Option<Arc<Barrier>>,
+    /// Holds the worker up.
+    gate: Option<Gate>,
 }
 
 impl Ready {
@@ -101,24 +102,13 @@ impl Ready {
         self.runner.engine()
     }
 
-    /// Sends the worker to sleep inside an operation.
     fn close_gate(&mut self) {
-        let gate = Arc::new(Barrier::new(2));
-        let worker = Arc::clone(&gate);
-        let hold = move |_: &seriatim::RunContext<'_>| {
-            worker.wait();
-            worker.wait();
-        };
-        self.engine().op("gate").push(hold).expect("an engine that runs");
-        gate.wait();
-        self.gate = Some(gate);
+        self.gate = Some(Gate::close(self.engine()));
     }
 
     /// Lets the worker go, and waits for the end of everything.
     fn open_gate(&mut self) {
-        if let Some(gate) = self.gate.take() {
-            gate.wait();
-        }
+        self.gate.take().into_iter().for_each(Gate::open);
         self.wait();
     }
 

@@ -3,10 +3,12 @@
 //! them; of the per-device engine the pushes are counted, while its worker is held up.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 use seriatim::{Builder, Capture, Engine, Error, Graph, IdlePolicy, Kind, RunContext, Variable};
 use seriatim_perf::workloads::COUNTED_REPLAYS;
+
+use super::gate::Gate;
 
 /// The nodes of a chain over arrays. Each reads one array and writes the next.
 const NODES: usize = 64;
@@ -29,8 +31,8 @@ pub struct Replays {
     last: Variable,
     /// How often the last node of the graph ran.
     ran: Arc<AtomicU64>,
-    /// Lets the worker go.
-    gate: Option<Arc<Barrier>>,
+    /// Holds the worker up.
+    gate: Option<Gate>,
 }
 
 impl Replays {
@@ -46,11 +48,11 @@ impl Replays {
         let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).pin(false);
         let mut replays = Replays::on(builder.idle(IdlePolicy::Park), shape);
         // As many as will be counted, so that their blocks are there.
-        replays.close_gate();
+        replays.gate = Some(Gate::close(&replays.engine));
         replays.run();
         replays.check();
         replays.ran.store(0, Relaxed);
-        replays.close_gate();
+        replays.gate = Some(Gate::close(&replays.engine));
         replays
     }
 
@@ -59,18 +61,6 @@ impl Replays {
         let ran = Arc::new(AtomicU64::new(0));
         let (graph, last) = engine.capture(|c| record(&engine, c, shape, &ran)).expect("valid variables");
         Replays { engine, graph, last, ran, gate: None }
-    }
-
-    fn close_gate(&mut self) {
-        let gate = Arc::new(Barrier::new(2));
-        let worker = Arc::clone(&gate);
-        let hold = move |_: &RunContext<'_>| {
-            worker.wait();
-            worker.wait();
-        };
-        self.engine.op("gate").push(hold).expect("an engine that runs");
-        gate.wait();
-        self.gate = Some(gate);
     }
 
     #[inline]
@@ -84,9 +74,7 @@ impl Replays {
     }
 
     pub fn check(&mut self) {
-        if let Some(gate) = self.gate.take() {
-            gate.wait();
-        }
+        self.gate.take().into_iter().for_each(Gate::open);
         self.engine.wait_for_var(self.last).expect("nothing fails");
         assert_eq!(self.ran.load(Relaxed), COUNTED_REPLAYS as u64);
     }

@@ -32,8 +32,8 @@ Ceiling = collections.namedtuple("Ceiling", "what one other workloads most goal 
 CEILINGS = [
     Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 6, 0),
     Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", ["fan"], 8, 0),
-    Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 7, 0),
-    Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 7, 0),
+    Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 8, 0),
+    Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 9, 0),
     Ceiling("operator - push, on the worker", "per_device_operators_worker", "per_device_dynamic_worker", ALL, 40, 0),
     Ceiling("operator - push, in C", "c_operators", "c_push", IN_C, 0),
     Ceiling("a name of a replay", "naive_replay", "naive_replay", [("names-64", "names-8")], 90, over=56),

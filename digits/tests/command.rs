@@ -21,7 +21,7 @@ fn every_engine_reads_as_many_digits_as_the_reference() {
             assert!(out.contains("286 of 297"), "{engine}, {tile}: {out}");
             assert!(out.contains("with the engine"), "{engine}, {tile}: {out}");
             // A row for a kind of step, not one for each operation.
-            assert!(out.lines().count() < 70 && out.lines().any(|line| line.starts_with("gemm ")), "{out}");
+            assert!(out.lines().count() < 90 && out.lines().any(|line| line.starts_with("gemm ")), "{out}");
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `algebra.rs` | those operations pushed to an engine |
 //! | `digits_gpu.rs`, `pipeline_gpu.rs` | the examples |
 //! | `driver.rs` | bare calls of the driver |
+//! | `found.rs` | whether there is a device at all |
 //! | `standin.rs` | the kernels, for the stand-in |
 //! | `lab.rs`, `measure.rs` | what a row of the table is made with |
 //! | `rows/` | the rows |
@@ -38,6 +39,8 @@ pub mod checks;
 mod client;
 #[cfg(feature = "cuda")]
 pub mod driver;
+#[cfg(feature = "cuda")]
+pub mod found;
 #[cfg(feature = "cuda")]
 pub mod lab;
 #[cfg(feature = "cuda")]

@@ -2,6 +2,7 @@
 
 use seriatim_gpu_bench::checks::{self, CHECKS, ORDERED};
 use seriatim_gpu_bench::device::{Device, Which};
+use seriatim_gpu_bench::found::{found, Found};
 use seriatim_gpu_bench::lab::Lab;
 use seriatim_gpu_bench::programs;
 use seriatim_gpu_bench::record::Table;
@@ -193,27 +194,33 @@ fn all(arguments: &Arguments) -> Result<String, String> {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<String, String> {
+/// How a part has ended, if well.
+enum Ended {
+    Said(String),
+    /// Why there is no device.
+    Skipped(String),
+}
+
+fn run(arguments: &Arguments) -> Result<Ended, String> {
     let device = || Device::open(arguments.which);
     let said = match arguments.part.as_str() {
-        "found" => {
-            let device = device()?;
-            let devices = device.backend.devices().map_err(|error| error.to_string())?;
-            format!("{} of {devices} devices can be used", device.driver.map_or(0, |driver| driver.devices()))
-        }
+        "found" => match found(arguments.which)? {
+            Found::Device(said) => said,
+            Found::Nothing(why) => return Ok(Ended::Skipped(why)),
+        },
         "checks" => all_checks(&device()?)?,
-        "lost" => return checks::lost(&device()?),
+        "lost" => return checks::lost(&device()?).map(Ended::Said),
         "programs" => {
             let most = if arguments.quick { 40 } else { u64::MAX / 2 };
             programs::programs(&device()?, arguments.seed, most, Duration::from_secs(arguments.seconds))?
         }
-        "teeth" => return teeth(),
-        "calls" => return calls::calls(rival()?),
-        "table" => return table(arguments, &[]),
-        "all" => return all(arguments),
+        "teeth" => return teeth().map(Ended::Said),
+        "calls" => return calls::calls(rival()?).map(Ended::Said),
+        "table" => return table(arguments, &[]).map(Ended::Said),
+        "all" => return all(arguments).map(Ended::Said),
         part => return Err(format!("{part} is no part; --help lists them")),
     };
-    silent(arguments.which).map(|()| said)
+    silent(arguments.which).map(|()| Ended::Said(said))
 }
 
 fn main() -> ExitCode {
@@ -229,11 +236,11 @@ fn main() -> ExitCode {
         }
     };
     match run(&arguments) {
-        Ok(said) => {
+        Ok(Ended::Said(said)) => {
             println!("{said}");
             ExitCode::SUCCESS
         }
-        Err(why) if arguments.part == "found" => {
+        Ok(Ended::Skipped(why)) => {
             println!("skipped: no CUDA device: {why}");
             ExitCode::from(3)
         }

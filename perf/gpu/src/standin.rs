@@ -60,6 +60,11 @@ pub fn rest() {
     with(|standin| standin.pace(0));
 }
 
+/// So many devices are there.
+pub fn devices(count: usize) {
+    with(|standin| standin.devices(count));
+}
+
 fn with<R>(ask: impl FnOnce(&Standin) -> R) -> R {
     HELD.with_borrow(|held| ask(held.as_ref().expect("this thread has begun the stand-in")))
 }

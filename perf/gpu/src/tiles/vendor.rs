@@ -305,3 +305,42 @@ impl TileOps for Vendor {
         unsafe { self.divided(on, LEFT, if transposed { TRANSPOSED } else { NO }, l, y) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{open, Blas, Solver, Vendor};
+
+    const NOWHERE: &str = "libcublas-that-is-nowhere.so";
+    /// A library that every program has.
+    const OTHER: &str = "libc.so.6";
+
+    #[test]
+    fn a_library_that_is_missing_or_lacks_a_function_is_named() {
+        for said in [Blas::load(&[NOWHERE]).err(), Solver::load(&[NOWHERE]).err()] {
+            assert!(said.as_ref().is_some_and(|said| said.starts_with(NOWHERE) && said.contains("is not to be had")));
+        }
+        for (said, lacks) in [
+            (Blas::load(&[OTHER]).err(), "libc.so.6 has no cublasCreate_v2"),
+            (Solver::load(&[OTHER]).err(), "libc.so.6 has no cusolverDnCreate"),
+        ] {
+            assert!(said.as_ref().is_some_and(|said| said.starts_with(lacks)), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_library_that_is_there_is_taken() {
+        assert!(open(&[NOWHERE, OTHER]).is_ok());
+        let said = open(&[NOWHERE, "libnor-this.so"]).err().unwrap();
+        assert!(said.contains(NOWHERE) && said.contains("libnor-this.so"), "{said}");
+    }
+
+    /// On a machine that has them the table tells whether they work.
+    #[test]
+    fn where_there_is_no_cublas_loading_says_so() {
+        if open(&["libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"]).is_ok() {
+            return;
+        }
+        let said = Vendor::load().err().expect("there is none");
+        assert!(said.contains("libcublas.so.12") && said.contains("is not to be had"), "{said}");
+    }
+}
