@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the C interface into a temporary prefix, and builds and runs the examples there as a user
-# would: by pkg-config and by CMake, with the shared library and with the archive. CMake is taken
-# from PyPI if it is missing.
+# Installs the C interface and the C++ binding into a temporary prefix, and builds and runs the
+# examples there as a user would: by pkg-config and by CMake, with the shared library and with the
+# archive. CMake is taken from PyPI if it is missing.
 #
 #   scripts/check-install-capi.sh
 #
@@ -52,6 +52,11 @@ expect() {
     output=$(timeout 60 "$1") || wrong "$1: $output"
     grep -qF "$2" <<<"$output" || wrong "$1 says: $output"
 }
+# run_cpp FOLDER KIND: the example in C++, with the library of that kind.
+run_cpp() {
+    local line
+    for line in "sum 5000" "out of range" "x 1024"; do expect "$1/first-$2" "$line"; done
+}
 run_both() {
     expect "$1/pipeline-$2" "total 5210112 after 64 blocks"
     expect "$1/replay-$2" "32 operations, replayed 1000 times: version 1000, heat 1000.000"
@@ -79,7 +84,13 @@ if command -v pkg-config >/dev/null; then
     done
     run_both "$work/made" seriatim
     run_both "$work/made" static
-    echo "pkg-config: both examples, both libraries"
+    for kind in cpp cpp-static; do
+        # shellcheck disable=SC2046
+        c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror bindings/cpp/examples/first.cpp \
+            $(pkg-config --cflags --libs "seriatim-$kind") "-Wl,-rpath,$libraries" -o "$work/made/first-$kind"
+        run_cpp "$work/made" "$kind"
+    done
+    echo "pkg-config: the examples, both libraries"
 else
     skip "there is no pkg-config"
 fi
@@ -97,13 +108,17 @@ if [ -n "$cmake" ]; then
     "$cmake" --build "$work/build" >"$work/log" 2>&1 || wrong "$(cat "$work/log")"
     run_both "$work/build" seriatim
     run_both "$work/build" static
+    "$cmake" -S bindings/cpp/examples -B "$work/build-cpp" "-DCMAKE_PREFIX_PATH=$prefix" >"$work/log" 2>&1 || wrong "$(cat "$work/log")"
+    "$cmake" --build "$work/build-cpp" >"$work/log" 2>&1 || wrong "$(cat "$work/log")"
+    run_cpp "$work/build-cpp" cpp
+    run_cpp "$work/build-cpp" cpp-static
     # A program that was made for another version must not find this one.
     mkdir "$work/other"
     printf 'cmake_minimum_required(VERSION 3.16)\nproject(other C)\nfind_package(seriatim 0.0 REQUIRED)\n' >"$work/other/CMakeLists.txt"
     if "$cmake" -S "$work/other" -B "$work/other/build" "-DCMAKE_PREFIX_PATH=$prefix" >/dev/null 2>&1; then
         wrong "version $version is taken for 0.0"
     fi
-    echo "CMake: both examples, both libraries"
+    echo "CMake: the examples, both libraries"
 else
     skip "there is no CMake, and PyPI has none for us"
 fi

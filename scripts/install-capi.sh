@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the C interface and installs it: header, shared library with a versioned name, archive,
-# pkg-config files, CMake package.
+# pkg-config files, CMake package; and the headers of the C++ binding, with the same.
 #
 #   scripts/install-capi.sh --prefix DIR [--libdir lib] [--destdir DIR]
 #
@@ -53,6 +53,9 @@ built=$target/installed
 libraries=$root/$libdir
 install -d "$root/include" "$libraries/pkgconfig" "$libraries/cmake/seriatim" "$root/share/licenses/seriatim"
 install -m 644 capi/include/seriatim.h "$root/include"
+install -d "$root/include/seriatim/detail"
+install -m 644 bindings/cpp/include/seriatim/*.hpp "$root/include/seriatim"
+install -m 644 bindings/cpp/include/seriatim/detail/*.hpp "$root/include/seriatim/detail"
 install -m 644 LICENSE-MIT LICENSE-APACHE "$root/share/licenses/seriatim"
 install -m 755 "$built/libseriatim_c.so" "$libraries/libseriatim.so.$version"
 ln -sf "libseriatim.so.$version" "$libraries/libseriatim.so.$abi"
@@ -66,10 +69,12 @@ up_cmake=$(realpath -m --relative-to="$libraries/cmake/seriatim" "$root")
 fill() {
     sed -e "s|@VERSION@|$version|g" -e "s|@ABI@|$abi|g" -e "s|@ABI_PATTERN@|${abi//./\\\\\\\\.}|g" -e "s|@LIBDIR@|$libdir|g" \
         -e "s|@UP@|$up|g" -e "s|@UP_CMAKE@|$up_cmake|g" -e "s|@NATIVE@|$system|g" -e "s|@NATIVE_CMAKE@|${system// /;}|g" \
-        "capi/packaging/$1.in" >"$2/$1"
+        "${3:-capi}/packaging/$1.in" >"$2/$1"
 }
 fill seriatim.pc "$libraries/pkgconfig"
 fill seriatim-static.pc "$libraries/pkgconfig"
+fill seriatim-cpp.pc "$libraries/pkgconfig" bindings/cpp
+fill seriatim-cpp-static.pc "$libraries/pkgconfig" bindings/cpp
 fill seriatim-config.cmake "$libraries/cmake/seriatim"
 fill seriatim-config-version.cmake "$libraries/cmake/seriatim"
 

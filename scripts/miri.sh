@@ -3,8 +3,8 @@
 # rules of aliasing forbid (Tree Borrows), data races, and uses after the end. It runs another
 # interleaving, and lets loads see other old values, for each seed.
 #
-#   scripts/miri.sh                    the oracle, programs over arrays of devices and over typed
-#                                      values, with 92 seeds: hours
+#   scripts/miri.sh                    the oracle, programs over arrays of devices, over typed
+#                                      values and of scopes, with 92 seeds: hours
 #   scripts/miri.sh 2                  with so many seeds
 #   SERIATIM_MIRI_FIRST_SEED=40 scripts/miri.sh 2
 #   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs:
@@ -54,13 +54,13 @@ miri() {
     local seed=$1 flags="-Zmiri-tree-borrows -Zmiri-isolation-error=hide -Zmiri-ignore-leaks" variable
     shift
     for variable in PLANT ORACLE_OPS ORACLE_FIRST_SEED ORACLE_PATIENCE; do flags+=" -Zmiri-env-forward=SERIATIM_$variable"; done
-    flags+=" -Zmiri-env-forward=ARRAYS_SEED -Zmiri-env-forward=TYPED_SEED"
+    flags+=" -Zmiri-env-forward=ARRAYS_SEED -Zmiri-env-forward=TYPED_SEED -Zmiri-env-forward=MIXED_SEED"
     MIRIFLAGS="$flags -Zmiri-seed=$seed" cargo +nightly miri test "$@" >"$log" 2>&1
 }
 
 # Built without the variables: Miri prefers what they were when it built to what they are when it runs.
 env -u SERIATIM_PLANT -u SERIATIM_ORACLE_OPS -u SERIATIM_ORACLE_FIRST_SEED -u SERIATIM_ORACLE_PATIENCE \
-    -u ARRAYS_SEED -u TYPED_SEED cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --test arrays --test typed --no-run
+    -u ARRAYS_SEED -u TYPED_SEED -u MIXED_SEED cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --test arrays --test typed --test scopes --no-run
 
 # ---- The planted mistakes ----
 
@@ -98,6 +98,8 @@ for ((seed = first; seed < first + seeds; seed++)); do
         ARRAYS_SEED=$of try "arrays of devices, seed $of" "$seed" --manifest-path "$package" --test arrays
     done
     TYPED_SEED=$seed try "typed values, seed $seed" "$seed" --manifest-path "$package" --test typed programs::
+    MIXED_SEED=$seed try "results, guards, futures and scopes, seed $seed" "$seed" --manifest-path "$package" --test typed mixed::
+    try "scopes, seed $seed" "$seed" --manifest-path "$package" --test scopes oracle::
     try "oracle, seed $seed" "$seed" --manifest-path "$package" --test oracle a_million_random_operations_run_in_one_serial_order
 done
 [ "$failures" = 0 ] || { echo "NOT CLEAN: $failures failures, see above"; exit 1; }

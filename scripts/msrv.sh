@@ -51,7 +51,9 @@ else
     tests --package seriatim --package seriatim_c --lib --tests
     tests --package seriatim --doc
 fi
+old cargo check --locked --package seriatim-tensor --all-targets
 # As src/lib.rs says. If that Rust is not to be had, the feature is left out.
-with_cuda=$(sed -n 's/.*It needs Rust \(1\.[0-9]*\)\.$/\1/p' src/lib.rs)
+with_cuda=$(sed -n 's/.*(\[`gpu`\]); it needs Rust \(1\.[0-9]*\)\..*/\1/p' src/lib.rs)
+[ -n "$with_cuda" ] || { echo "msrv.sh: src/lib.rs does not say which Rust the feature cuda needs" >&2; exit 1; }
 CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv-cuda" scripts/with-rust.sh "$with_cuda.0" -- \
     cargo check --locked --package seriatim --features cuda --lib || [ $? -eq 3 ]

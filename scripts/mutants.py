@@ -39,8 +39,12 @@ CONFIGURATIONS = {
     "errors": ("counted-mutants", "", COUNTED),
     "faults": ("counted-mutants", "", COUNTED),
     "futures": ("counted-mutants", "", COUNTED),
+    "reports": ("counted-mutants", "", COUNTED),
     "interface": ("counted-mutants", "", COUNTED),
     "typed": ("counted-mutants", "", COUNTED),
+    "scopes": ("counted-mutants", "", COUNTED),
+    "cancellation": ("counted-mutants", "", COUNTED),
+    "modes": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
@@ -252,7 +256,8 @@ def main():
         # Where there is not time for all of them, they are not the same ones each time.
         first = which // slices % len(mutants)
         mutants = mutants[first:] + mutants[:first]
-        print(f"slice {which % slices} of {slices}: {len(names) - len(mutants)} mutants are left out", flush=True)
+        left = names - {name for name, *_ in mutants}
+        print(f"slice {which % slices} of {slices}: {len(left)} mutants are left out", flush=True)
         within = int(arguments[3]) if arguments[2:3] == ["--within"] else None
         arguments = []
     chosen = [mutant for mutant in mutants if not arguments or mutant[0] in arguments]
