@@ -218,6 +218,10 @@ impl Core {
                 if let Some(record) = record {
                     gpu.end_timing(line.local, pair, record);
                 }
+                // SAFETY: the block is still the caller's if the operation is synchronous.
+                if is_sync && unsafe { (*block).flags } & FLAG_PLACELESS == 0 {
+                    self.add_place();
+                }
                 // Of an asynchronous operation too: what it has put on the stream is under way.
                 line.timeline.tell();
                 // If the mark is refused, the next call that needs it sees the error.
@@ -237,8 +241,10 @@ impl Core {
     /// Counts an operation whose closure is called next as in flight until the device has come
     /// there. `Core::end` counts the operation as completed, and the watcher counts once more.
     ///
-    /// Under the bound a synchronous one has one place, which the watcher gives back. An
-    /// asynchronous one has a second: its completion may come before the device or after it.
+    /// Under the bound the watcher gives back one place. A synchronous operation takes it when its
+    /// closure has returned, just before `Core::end` gives back its own. An asynchronous one takes
+    /// it here: its completion may come before the device or after it. So does a node of a graph,
+    /// which has no place of its own.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -247,11 +253,16 @@ impl Core {
         unsafe {
             line.note(Block::name(block));
             local.count_pushed();
-            if is_sync && (*block).flags & FLAG_PLACELESS == 0 {
-                (*block).flags |= FLAG_PLACELESS;
-            } else if self.settings.bound > 0 {
-                self.in_flight.fetch_add(1, AcqRel);
+            if !is_sync || (*block).flags & FLAG_PLACELESS != 0 {
+                self.add_place();
             }
+        }
+    }
+
+    /// Counts a place under the bound, beyond those that pushes were given.
+    fn add_place(&self) {
+        if self.settings.bound > 0 {
+            self.in_flight.fetch_add(1, AcqRel);
         }
     }
 
