@@ -34,8 +34,9 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "wake_if_due",
         "a thread waits, and what it waits for may have come; if the lock is taken, its holder wakes",
     ),
-    ("engine/wait/crosswise.rs", "enter", "a thread that has a guard is about to sleep for another one"),
+    ("engine/wait/crosswise.rs", "try_enter", "a thread that has a guard is about to sleep for another one"),
     ("engine/wait/crosswise.rs", "leave", "it has slept"),
+    ("engine/wait/crosswise.rs", "lets_go", "an operation that it runs meanwhile drops the guard"),
     ("worker/thread_handle.rs", "register_as", "a waiter is about to park where it was not the last to"),
     ("worker/thread_handle.rs", "lock", "a fork"),
     (

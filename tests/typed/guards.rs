@@ -369,6 +369,80 @@ fn a_thread_that_has_slept_for_guards_blocks_nobody() {
     });
 }
 
+/// An operation that a sleeping thread runs sleeps for a guard of another engine, with a limit and
+/// without: the thread still waits for what it slept for first, and afterwards for nothing.
+#[test]
+fn a_sleep_inside_a_sleep_ends_alone() {
+    let _watchdog = Watchdog::new(60, "a sleep inside a sleep");
+    for limit in [None, Some(Duration::from_millis(20))] {
+        let [engine, other] = [(); 2].map(|()| Engine::builder().cpu_workers(1).build().unwrap());
+        let ([a, b], c) = ([(); 2].map(|()| engine.value(0)), other.value(0));
+        let (all, inner, goes_on) = (Barrier::new(2), AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let until = |has_come: &dyn Fn() -> bool| {
+            while !has_come() {
+                std::thread::yield_now();
+            }
+        };
+        let wait = Arc::clone(&goes_on);
+        let keeps = move || {
+            while !wait.load(SeqCst) {
+                std::thread::yield_now();
+            }
+        };
+        engine.op("keeps").run((), move |()| keeps()).unwrap();
+        std::thread::scope(|scope| {
+            let (mut second, third) = (b.write().unwrap(), c.write().unwrap());
+            let sleeper = scope.spawn(|| {
+                let guard = a.write().unwrap();
+                all.wait();
+                // The worker is kept, so this thread runs the operation.
+                drop((b.write().unwrap(), guard));
+            });
+            all.wait();
+            engine
+                .scope(|children| {
+                    children.op("inner").run((), |()| {
+                        inner.store(1, SeqCst);
+                        let guard = match limit {
+                            None => c.write().map(drop),
+                            Some(limit) => c.write_timeout(limit).map(drop),
+                        };
+                        assert_eq!(guard.is_ok(), limit.is_none());
+                        inner.store(2, SeqCst);
+                    })?;
+                    until(&|| inner.load(SeqCst) >= 1);
+                    std::thread::sleep(Duration::from_millis(10));
+                    let third = if limit.is_none() {
+                        drop(third);
+                        None
+                    } else {
+                        Some(third)
+                    };
+                    until(&|| inner.load(SeqCst) == 2);
+                    drop(third);
+                    Ok(())
+                })
+                .unwrap();
+            let refused = a.write().map(drop).unwrap_err();
+            assert_says(&refused, ErrorKind::BorrowConflict, &["guard", "drop"]);
+            *second += 1;
+            drop(second);
+            sleeper.join().unwrap();
+            // The thread that is gone is in nobody's way.
+            let _second = b.write().unwrap();
+            scope.spawn(|| {
+                let guard = a.write().unwrap();
+                all.wait();
+                std::thread::sleep(Duration::from_millis(10));
+                drop(guard);
+            });
+            all.wait();
+            drop(a.write().unwrap());
+        });
+        goes_on.store(true, SeqCst);
+    }
+}
+
 /// Readers do not want each other's values, whatever they hold.
 #[test]
 fn readers_that_hold_crosswise_are_not_refused() {

@@ -10,12 +10,14 @@
 //! with it would be. Of such two the one that is held was pushed first. So a thread that wants what
 //! another one holds waits for that one's guard. The thread of that guard is in the list, so it
 //! waits as well, and drops no guard meanwhile. (If an operation that it runs while it waits does
-//! drop one, it leaves the list before the access ends.)
+//! drop one, the list knows before the access ends.) Such an operation may itself sleep for a guard
+//! of another engine. Then the thread is in the list twice, and waits for both.
 //!
 //! Of two that read, one may have come though its thread has not seen that yet. So they are not
 //! taken to wait for each other, also where a change stands between them. Other circles that are
-//! not found go through an operation, which waits for one guard and keeps back another; and through
-//! waits that are not for guards.
+//! not found go through an operation, which waits for one guard and keeps back another; through a
+//! guard that an operation takes while its thread sleeps, and keeps; and through waits that are not
+//! for guards.
 
 #![forbid(unsafe_code)]
 
@@ -55,6 +57,13 @@ pub fn conflicts(held: &BTreeMap<(u64, u32), Mode>, variable: Variable, mode: Mo
 /// `BorrowConflict` if a thread would wait in a circle. The caller is not entered then, and must
 /// give up the access.
 pub fn enter(held: HeldHere, wanted: Variable, mode: Mode) -> Result<u64, Error> {
+    // The text comes after the lock: it asks for names, whose lock `fork.rs` takes before this one.
+    try_enter(held, wanted, mode).map_err(|mine| refusal(wanted, mine))
+}
+
+/// As [`enter`]; if it refuses, it returns the variable of which the calling thread has a guard
+/// that another one waits for.
+fn try_enter(held: HeldHere, wanted: Variable, mode: Mode) -> Result<u64, Variable> {
     let mut list = lock::of_static(&GUARD_SLEEPERS);
     let mut circle = Vec::from([(wanted, mode)]);
     let mut seen = 0;
@@ -62,7 +71,7 @@ pub fn enter(held: HeldHere, wanted: Variable, mode: Mode) -> Result<u64, Error>
         seen += 1;
         for sleeper in list.iter().filter(|sleeper| conflicts(&sleeper.held, other, mode)) {
             if conflicts(&held, sleeper.wanted, sleeper.mode) {
-                return Err(refusal(wanted, sleeper.wanted));
+                return Err(sleeper.wanted);
             }
             if !circle.contains(&(sleeper.wanted, sleeper.mode)) {
                 circle.push((sleeper.wanted, sleeper.mode));
@@ -78,6 +87,14 @@ pub fn enter(held: HeldHere, wanted: Variable, mode: Mode) -> Result<u64, Error>
 /// The thread of this number sleeps no more.
 pub fn leave(number: u64) {
     lock::of_static(&GUARD_SLEEPERS).retain(|sleeper| sleeper.number != number);
+}
+
+/// The thread that sleeps under these numbers is about to let go of an access of the variable.
+pub fn lets_go(numbers: &[u64], variable: Variable) {
+    let mut list = lock::of_static(&GUARD_SLEEPERS);
+    for sleeper in list.iter_mut().filter(|sleeper| numbers.contains(&sleeper.number)) {
+        Arc::make_mut(&mut sleeper.held).remove(&variable.into_raw());
+    }
 }
 
 #[cold]
@@ -128,6 +145,14 @@ mod tests {
         leave(reads);
         leave(two);
         let four = enters(&[(4, Write)], 1, Read).expect("the circle is broken");
+        // One that sleeps twice, as the thread of `one` might, waits on in both sleeps if it lets
+        // go of what it holds beside.
+        let again = enters(&[(1, Write), (7, Read)], 8, Write).unwrap();
+        assert_eq!(enters(&[(8, Read)], 7, Write), None, "by its inner sleep");
+        lets_go(&[one, again], variable(7));
+        let seven = enters(&[(8, Read)], 7, Write).expect("nobody has a guard of 7 now");
+        assert_eq!(enters(&[(8, Read)], 1, Write), None, "of 1 it still has one");
+        [again, seven].into_iter().for_each(leave);
         [one, three, four, beside].into_iter().for_each(leave);
     }
 }

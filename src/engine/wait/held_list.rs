@@ -19,14 +19,29 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the calling thread holds, and its number among the sleepers of `wait/crosswise.rs`.
+/// What the calling thread holds, and its numbers among the sleepers of `wait/crosswise.rs`: one
+/// for each of its sleeps, the outermost first. An operation that the thread runs while it sleeps
+/// may sleep for a guard of another engine.
 struct GuardList {
     held: Option<HeldHere>,
-    sleeps: Option<u64>,
+    sleeps: Vec<u64>,
 }
 
 thread_local! {
-    static HERE: RefCell<GuardList> = const { RefCell::new(GuardList { held: None, sleeps: None }) };
+    static HERE: RefCell<GuardList> = const { RefCell::new(GuardList { held: None, sleeps: Vec::new() }) };
+}
+
+/// Says that the calling thread sleeps for an access while it holds another one. It wakes when this
+/// is dropped.
+#[must_use]
+pub struct Asleep(Option<u64>);
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        let Some(number) = self.0 else { return };
+        let _ = HERE.try_with(|here| here.borrow_mut().sleeps.retain(|other| *other != number));
+        crosswise::leave(number);
+    }
 }
 
 /// Looks at the list. A thread that is about to end has none.
@@ -42,30 +57,27 @@ pub fn add(variable: Variable, mode: Mode) {
     });
 }
 
-/// The calling thread is about to let go of an access.
+/// The calling thread is about to let go of an access. If that happens while it sleeps, other
+/// threads do not wait for it on account of that access any more.
 pub fn remove(variable: Variable) {
-    wakes();
     let _ = HERE.try_with(|here| {
-        let mut here = here.borrow_mut();
-        here.held.as_mut().map(|held| Arc::make_mut(held).remove(&variable.into_raw()));
+        let here = &mut *here.borrow_mut();
+        let Some(held) = here.held.as_mut() else { return };
+        Arc::make_mut(held).remove(&variable.into_raw());
+        if !here.sleeps.is_empty() {
+            crosswise::lets_go(&here.sleeps, variable);
+        }
     });
 }
 
 /// The calling thread has pushed an access, for which it is about to sleep. Refuses that if the
-/// thread holds another one, and would wait for itself round a circle of threads. [`wakes`] is the
-/// counterpart.
-pub fn sleeps(wanted: Variable, mode: Mode) -> Result<(), Error> {
+/// thread holds another one, and would wait for itself round a circle of threads.
+pub fn sleeps(wanted: Variable, mode: Mode) -> Result<Asleep, Error> {
     let held = HERE.try_with(|here| here.borrow().held.clone()).ok().flatten();
-    let Some(held) = held.filter(|held| !held.is_empty()) else { return Ok(()) };
+    let Some(held) = held.filter(|held| !held.is_empty()) else { return Ok(Asleep(None)) };
     let number = crosswise::enter(held, wanted, mode)?;
-    let _ = HERE.try_with(|here| here.borrow_mut().sleeps = Some(number));
-    Ok(())
-}
-
-/// The calling thread sleeps no more, or lets go of an access while it does.
-pub fn wakes() {
-    let number = HERE.try_with(|here| here.borrow_mut().sleeps.take()).ok().flatten();
-    number.into_iter().for_each(crosswise::leave);
+    let _ = HERE.try_with(|here| here.borrow_mut().sleeps.push(number));
+    Ok(Asleep(Some(number)))
 }
 
 /// Refuses a second access of a variable of which the calling thread holds one: another thread may

@@ -99,15 +99,17 @@ pub fn hold(
             Err(_) => thread::park_timeout(remaining(deadline).map_or(FORK_PAUSE, |left| left.min(FORK_PAUSE))),
         }
     }
-    if !event.is_set() && deadline.is_none() {
-        if let Err(error) = held_list::sleeps(variable, mode) {
+    let is_listed = !event.is_set() && deadline.is_none();
+    let asleep = match is_listed.then(|| held_list::sleeps(variable, mode)).transpose() {
+        Ok(asleep) => asleep,
+        Err(error) => {
             // It has not come: of those in the circle each waits for the next.
             handover.give_up().into_iter().for_each(|(completion, _)| completion.complete());
             return Err(error);
         }
-    }
+    };
     let has_come = listen(core, &event, deadline);
-    held_list::wakes();
+    drop(asleep);
     let came = if has_come {
         OneShot::put_back(event);
         handover.take()
