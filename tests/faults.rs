@@ -96,6 +96,7 @@ fn a_child_process_does_its_task() {
         Some("fork of what cannot be stopped") => beside_forks::fork_of_what_cannot_be_stopped(),
         Some("backlog") => backlog::two_rounds(),
         Some("fork beside threads that end") => kept_threads::fork_beside_threads_that_end(),
+        Some("fork beside a hook that makes an engine") => kept_threads::fork_beside_a_hook_that_makes_an_engine(),
         Some("crowd of engines") => crowds::crowd_of_engines(),
         Some("forgotten and dropped") => completions::forgotten_and_dropped(),
         _ => {}

@@ -18,6 +18,7 @@ fn a_child_process_does_its_task() {
         None => {}
         Some("deep scopes") => inside::deep(),
         Some("fork in a scope") => inside::fork(),
+        Some("scope ends before its child") => outside::ends_before_its_child(),
         Some(task) => panic!("no such task: {task}"),
     }
 }

@@ -8,13 +8,17 @@
 //! is enlisted with the same permit. So a pusher that has found room keeps it, and nobody is told
 //! of room that is not there. If the push is refused, the permit is given back.
 //!
+//! A push that might wait for its own thread goes beyond the bound: inside an operation, in a
+//! waker, and on a thread of an engine outside of operations, as in a hook.
+//!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
 //! an operation counts it out. `gpu/call.rs` counts in each operation of a graph that it queues on
 //! a device. `fork.rs` clears the count in the child.
 
 use crate::engine::core::Core;
-use crate::engine::nesting::may_help;
+use crate::engine::nesting::{is_kept_outside, may_help};
 use crate::engine::settings::WhenFull;
+use crate::engine::wait::waker_list::calls_wakers;
 use crate::error::{Error, ErrorKind};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -31,8 +35,8 @@ impl<'a> Permit<'a> {
         Permit(core)
     }
 
-    /// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push inside an
-    /// operation, and one that may go `beyond` the bound, is counted in at once.
+    /// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push that must
+    /// not wait, and one that may go `beyond` the bound, is counted in at once.
     #[cold]
     pub fn make(core: &'a Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<Permit<'a>, Error> {
         make_room(core, local, beyond).map(|()| Permit(core))
@@ -65,9 +69,9 @@ fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<()
     if enter() {
         return Ok(());
     }
-    if local.depth.get() > 0 || beyond {
+    if local.depth.get() > 0 || beyond || is_kept_outside(core) || calls_wakers() {
         // A push inside an operation that waited for room could wait for that operation, and a
-        // destructor for what its own thread does next.
+        // destructor, a hook or a waker for what its own thread does next.
         core.in_flight.fetch_add(1, AcqRel);
         return Ok(());
     }

@@ -25,8 +25,9 @@
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 //!
 //! Any thread that makes an engine adds it to `ENGINES`, under the lock. When the engines that are
-//! in it have been stopped, the forking thread takes this lock and all others, and keeps them in
-//! its thread-local `FORK` until after the fork. In the child it is the only thread.
+//! in it have been stopped and their threads have ended, the forking thread takes this lock and all
+//! others, and keeps them in its thread-local `FORK` until after the fork. In the child it is the
+//! only thread. An engine that is made while those threads end goes on in the parent alone.
 
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;
@@ -118,22 +119,22 @@ extern "C" fn before() {
     let turn = lock::of_static(&FORKS);
     let began = Instant::now();
     let mut engines = Vec::new();
-    let list = loop {
-        let list = lock::of_static(&ENGINES);
-        let is_new = |core: &Arc<Core>| !engines.iter().any(|held: &Held| Arc::ptr_eq(&held.core, core));
-        let new: Vec<Held> =
-            list.iter().filter_map(Weak::upgrade).filter(is_new).map(|core| Held::new(core, began)).collect();
-        if new.is_empty() {
-            break list;
-        }
+    loop {
         // The list is free while the fork waits: an operation may make an engine, which is new in
         // the next round.
-        drop(list);
+        let new = new_ones(&lock::of_static(&ENGINES), &engines, began);
+        if new.is_empty() {
+            break;
+        }
         let known = engines.len();
         engines.extend(new);
         stop_all(&mut engines, known);
-    };
+    }
     engines.iter().filter(|held| held.fate == Fate::Restarts).for_each(|held| end_threads(&held.core));
+    // What a hook of those threads has made meanwhile is not stopped: its hooks could make more.
+    let list = lock::of_static(&ENGINES);
+    let late = new_ones(&list, &engines, began);
+    engines.extend(late);
     // The locks come last: an operation of one engine may wait for another engine that is stopped
     // already, and needs these locks for that.
     engines.iter_mut().for_each(Held::lock);
@@ -141,6 +142,12 @@ extern "C" fn before() {
     let variables = lock::of_static(&VARIABLE_NAMES);
     let sleepers = lock::of_static(&GUARD_SLEEPERS);
     FORK.set(Some(Fork { engines, names, variables, sleepers, list, turn }));
+}
+
+/// The engines of the list that the fork does not hold yet.
+fn new_ones(list: &[Weak<Core>], held: &[Held], began: Instant) -> Vec<Held> {
+    let is_new = |core: &Arc<Core>| !held.iter().any(|held| Arc::ptr_eq(&held.core, core));
+    list.iter().filter_map(Weak::upgrade).filter(is_new).map(|core| Held::new(core, began)).collect()
 }
 
 /// Stops the engines that can be stopped. The first `known` ones have been, by an earlier round.

@@ -116,6 +116,32 @@ pub fn fork_beside_threads_that_end() {
     }
 }
 
+#[test]
+fn a_fork_does_not_wait_for_a_hook_that_makes_an_engine() {
+    run_child_well(&mut child("fork beside a hook that makes an engine"));
+}
+
+pub fn fork_beside_a_hook_that_makes_an_engine() {
+    let _watchdog = Watchdog::new(60, "a fork beside hooks that make engines");
+    for builder in builders_with_workers() {
+        let made = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&made);
+        let makes = move |_: &str| keeps.lock().unwrap().push(Engine::builder().cpu_workers(1).build().unwrap());
+        let engine = builder.on_thread_stop(makes).build().unwrap();
+        engine.prepare().unwrap();
+        fork_and(|| {
+            engine.op("child").push(nothing).unwrap();
+            engine.wait_for_all().unwrap();
+            let late = made.lock().unwrap()[0].op("late").push(nothing);
+            assert_says(&late.unwrap_err(), ErrorKind::Stopped, &["forked", "make another engine"]);
+        });
+        for engine in made.lock().unwrap().drain(..).chain([engine]) {
+            engine.op("parent").push(nothing).unwrap();
+            engine.wait_for_all().unwrap();
+        }
+    }
+}
+
 /// The worker that was granted calls its hook while the other is refused.
 #[test]
 fn a_hook_may_push_while_another_worker_is_refused() {

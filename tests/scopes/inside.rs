@@ -352,15 +352,21 @@ pub fn fork() {
         outcome
     });
     outcome.unwrap();
+    expect_good_end();
+}
+
+/// Waits for the child of [`fork_and_leave`], which ends with success.
+#[cfg(unix)]
+pub fn expect_good_end() {
     let mut status = 0;
     // SAFETY: waits for the only child; `status` is ours.
     let waited = unsafe { libc::wait(&mut status) };
-    assert!(waited > 0 && status == 0, "the scope does not end in the child: {status}");
+    assert!(waited > 0 && status == 0, "the scope does not end well in the child: {status}");
 }
 
 /// Forks, and goes on in both processes.
 #[cfg(unix)]
-fn fork_and_leave() {
+pub fn fork_and_leave() {
     // SAFETY: the child runs on a copy of this thread, and ends the process soon.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "the system refused to fork");

@@ -1,9 +1,13 @@
 //! Scopes outside of operations: any variables, any engine.
 
 use crate::common::*;
-use seriatim::{Data, Engine, Error, ErrorKind, Kind, Write};
+#[cfg(unix)]
+use crate::inside::{expect_good_end, fork_and_leave};
+use seriatim::{Data, Engine, Error, ErrorKind, Kind, RunContext, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const MANY: usize = if cfg!(miri) { 20 } else { 1000 };
 
@@ -289,3 +293,54 @@ fn parts_leave_no_variables_behind() {
     }
     assert!(highest() - before < 300, "slots are not used again");
 }
+
+/// In the child of a fork the scope ends with an error, and what its operations have borrowed ends
+/// as well. One becomes ready afterwards, on the thread itself.
+#[test]
+#[cfg(all(unix, not(miri)))]
+fn what_becomes_ready_behind_a_scope_that_a_fork_ended_is_left_alone() {
+    run_child_well(&mut child("scope ends before its child"));
+}
+
+#[cfg(unix)]
+pub fn ends_before_its_child() {
+    struct Touches<'a>(&'a AtomicUsize);
+    impl Drop for Touches<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let _watchdog = Watchdog::new(60, "a scope that a fork ends");
+    for builder in builders() {
+        let engine = builder.fork_patience(Duration::from_millis(5)).build().unwrap();
+        let (x, owed, parent) = (engine.new_variable(), Arc::new(Mutex::new(None)), std::process::id());
+        let place = Arc::clone(&owed);
+        let owes = move |_: &RunContext<'_>, completion| *place.lock().unwrap() = Some(completion);
+        engine.op("owes").writes([x]).push_async(owes).unwrap();
+        eventually("the completion is there", || owed.lock().unwrap().is_some());
+        let complete = || owed.lock().unwrap().take().unwrap().complete();
+        let touched = AtomicUsize::new(0);
+        let outcome = engine.scope(|s| {
+            let touches = Touches(&touched);
+            s.op("behind").reads([x]).push(move |_| drop(touches))?;
+            fork_and_leave();
+            if std::process::id() == parent {
+                complete();
+            }
+            Ok(())
+        });
+        if std::process::id() != parent {
+            let ends = outcome.is_err_and(|error| error.kind() == ErrorKind::Stopped);
+            complete();
+            let is_left_alone = touched.load(SeqCst) == 0;
+            // SAFETY: ends the process, without the parent's destructors.
+            unsafe { libc::_exit(i32::from(!ends) + 2 * i32::from(!is_left_alone)) };
+        }
+        outcome.unwrap();
+        assert_eq!(touched.into_inner(), 1);
+        expect_good_end();
+    }
+}
+
+#[cfg(not(unix))]
+pub fn ends_before_its_child() {}

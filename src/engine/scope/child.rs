@@ -10,6 +10,7 @@ use crate::error::{Failure, Fault, HearsFailure};
 use crate::operation::closure::{catch, drop_quietly, is_inline, take, Cost, IntoOutcome, Run, Vtable};
 use crate::operation::context::RunContext;
 use std::marker::PhantomData;
+use std::mem::forget;
 use std::sync::Arc;
 
 /// A closure of a scope. The state comes first: `scope/offer.rs` reads it without the type.
@@ -53,6 +54,11 @@ where
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
         let ScopeChild { state, closure } = unsafe { take::<ScopeChild<F>>(storage) };
+        if state.is_gone() {
+            // What it has borrowed is gone, too.
+            forget(closure);
+            return Ok(());
+        }
         let end = ChildEnd(state);
         // The closure, and all that it has borrowed, is gone when this returns.
         match catch(|| closure(run).into_outcome()) {
@@ -64,6 +70,9 @@ where
     unsafe fn discard(storage: *mut u8, failure: Option<&Arc<Failure>>) {
         // SAFETY: the vtable belongs to the type that was stored.
         let ScopeChild { state, closure } = unsafe { take::<ScopeChild<F>>(storage) };
+        if state.is_gone() {
+            return forget(closure);
+        }
         let end = ChildEnd(state);
         drop_quietly(closure);
         match failure {

@@ -188,6 +188,11 @@ impl<'e> OpenScope<'e> {
     /// Waits until every child has ended. An error if that will never be, in the child of a `fork`:
     /// then no thread is left that could run one.
     pub fn join(&self) -> Result<(), Error> {
+        // A completion that the thread owes may still come, and make a child ready.
+        self.wait_for_children().inspect_err(|_| self.state.leave_children())
+    }
+
+    fn wait_for_children(&self) -> Result<(), Error> {
         let (core, state) = (self.core, &self.state);
         if !self.inside {
             return for_scope(core, state);

@@ -9,7 +9,7 @@
 use crate::engine::scope::ready::ReadyRow;
 use crate::error::Failure;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{thread_local, AtomicPtr, AtomicUsize, Ordering::*, MODELLED};
+use crate::sync::{thread_local, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*, MODELLED};
 use crate::util::spin::note_wake;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -43,6 +43,8 @@ pub struct ScopeState {
     failed: AtomicPtr<Heard>,
     /// Children that were dropped without a call, and not for a failure.
     uncalled: AtomicUsize,
+    /// Whether the scope has ended before its children, which happens in the child of a fork.
+    gone: AtomicBool,
     /// The thread that opens and joins.
     thread: Thread,
     /// The scopes further out, from the nearest on; null where there is none. This one was opened
@@ -70,6 +72,7 @@ impl ScopeState {
             ready: ReadyRow::new(),
             failed: AtomicPtr::new(null_mut()),
             uncalled: AtomicUsize::new(0),
+            gone: AtomicBool::new(false),
             thread: thread::current(),
             outer,
         }
@@ -105,6 +108,7 @@ impl ScopeState {
         self.word.store(0, Relaxed);
         self.ready.reset();
         self.uncalled.store(0, Relaxed);
+        self.gone.store(false, Relaxed);
         self.drop_failures();
     }
 
@@ -227,6 +231,18 @@ impl ScopeState {
     /// Whether children were not called because the engine was told of the shutdown.
     pub fn has_uncalled(&self) -> bool {
         self.uncalled.load(Relaxed) > 0
+    }
+
+    /// The scope ends before its children: no other thread is left, and what they have borrowed
+    /// ends.
+    pub fn leave_children(&self) {
+        // Relaxed: one thread.
+        self.gone.store(true, Relaxed);
+    }
+
+    /// Whether the scope has ended before its children. They are neither called nor dropped then.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
     }
 
     /// Takes all failures, in no order.

@@ -7,10 +7,22 @@
 //!
 //! Any thread may do any of this at any time. `next` does not change once a place is in the list.
 
-use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
+use crate::sync::{thread_local, AtomicBool, AtomicPtr, Ordering::*};
 use crate::util::waker_cell::WakerCell;
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
+
+thread_local! {
+    /// Whether the calling thread is inside of a waker that an engine calls.
+    static CALLS_WAKERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is inside of a waker that an engine calls, at the end of an operation
+/// for example. The thread may have to do what the waker would wait for.
+pub fn calls_wakers() -> bool {
+    CALLS_WAKERS.with(Cell::get)
+}
 
 /// The place of one future.
 pub struct WakerPlace {
@@ -94,8 +106,11 @@ impl WakerList {
 
     /// Calls every waker.
     pub fn wake_all(&self) {
-        // Those of places that are free by now as well: they have none, or a late one.
+        let outer = CALLS_WAKERS.with(|calls| calls.replace(true));
+        // Those of places that are free by now as well: they have none, or a late one. A panic of
+        // one stays in its call.
         self.iter().for_each(|place| place.waker.wake());
+        CALLS_WAKERS.with(|calls| calls.set(outer));
     }
 
     /// How many places are taken, for the child of a fork.
