@@ -135,7 +135,9 @@ pub fn fork_beside_a_hook_that_makes_an_engine() {
             let late = made.lock().unwrap()[0].op("late").push(nothing);
             assert_says(&late.unwrap_err(), ErrorKind::Stopped, &["forked", "make another engine"]);
         });
-        for engine in made.lock().unwrap().drain(..).chain([engine]) {
+        // The last engine to end calls the hook again.
+        let late = std::mem::take(&mut *made.lock().unwrap());
+        for engine in late.into_iter().chain([engine]) {
             engine.op("parent").push(nothing).unwrap();
             engine.wait_for_all().unwrap();
         }
