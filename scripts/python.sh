@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Builds the Python binding (bindings/python/) as wheels and tests them: one for every Python from
-# 3.12 on (abi3) and, where PYTHON_FREE_THREADED names a free-threaded Python, one for that. Lints it,
-# checks its types and its stubs against the module, and runs the programs of its documents.
+# Builds the Python binding (bindings/python/) and tests it: a wheel for every Python from 3.12 on
+# (abi3); one for Python 3.11, as `pip install` builds it; and, where PYTHON_FREE_THREADED names a
+# free-threaded Python, one for that. Lints it, checks its types and its stubs against the module,
+# and runs the programs of its documents.
 #
 #   scripts/python.sh            all of it
-#   scripts/python.sh --quick    fewer random programs: for CI, four minutes on two cores
+#   scripts/python.sh --quick    fewer random programs: for CI, six minutes on two cores
 #   scripts/python.sh --teeth    also shows that the tests find mistakes that are built in
 #   scripts/python.sh --compare  only prints the tables: a tiled Cholesky factorization and small
 #                                calls, beside concurrent.futures, dask, joblib and asyncio
 #
-# PYTHON names the Python, by default the newest of 3.12 to 3.14 that is found. The packages come
-# from PyPI, into target/python/. If PyPI has no NumPy for the free-threaded Python, the tests of
-# arrays are left out there.
+# PYTHON names the Python, by default the newest of 3.11 to 3.14 that is found, and PYTHON_311 the
+# Python 3.11. The packages come from PyPI, into target/python/. If PyPI has no NumPy for the
+# free-threaded Python, the tests of arrays are left out there.
 #
-# Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments; 3 there is no Python of 3.12
+# Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments; 3 there is no Python of 3.11
 # or newer, or PyPI cannot be reached.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
@@ -40,17 +41,24 @@ say() {
 
 # ---- The Pythons ----
 
-is_new() {
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null
+# is_of PYTHON MINOR MINOR: whether it is a Python from the first 3.x to the second.
+is_of() {
+    "$1" -c 'import sys; v = sys.version_info; sys.exit(not (3, int(sys.argv[1])) <= v[:2] <= (3, int(sys.argv[2])))' \
+        "$2" "$3" 2>/dev/null
 }
-python=${PYTHON:-}
-if [ -z "$python" ]; then
-    for candidate in python3.14 python3.13 python3.12 python3 ~/.pyenv/versions/3.14.*/bin/python3 \
-        ~/.pyenv/versions/3.13.*/bin/python3 ~/.pyenv/versions/3.12.*/bin/python3; do
-        if is_new "$candidate"; then python=$candidate && break; fi
+# newest MINOR MINOR: the newest Python from the first 3.x to the second.
+newest() {
+    local minor candidate
+    for ((minor = $2; minor >= $1; minor--)); do
+        for candidate in "python3.$minor" python3 ~/.pyenv/versions/"3.$minor".*/bin/python3; do
+            if is_of "$candidate" "$minor" "$minor"; then command -v "$candidate" && return; fi
+        done
     done
-fi
-[ -n "$python" ] && is_new "$python" || skip "there is no Python of 3.12 or newer"
+}
+python=${PYTHON:-$(newest 11 14)}
+[ -n "$python" ] && is_of "$python" 11 99 || skip "there is no Python of 3.11 or newer"
+old=${PYTHON_311:-$(newest 11 11)}
+[ -z "$old" ] || is_of "$old" 11 11 || wrong "$old is not Python 3.11"
 free=${PYTHON_FREE_THREADED:-}
 [ -z "$free" ] || "$free" -c 'import sys; sys.exit(sys._is_gil_enabled())' || wrong "$free is not free-threaded"
 
@@ -65,10 +73,17 @@ unset PYO3_PYTHON
 tools=(maturin==1.16.0 mypy==2.4.1)
 tests=(pytest==9.2.0)
 numpy=numpy==2.5.5 scipy=scipy==1.18.1
+old_numpy=numpy==2.4.6 old_scipy=scipy==1.17.1 # The last ones for Python 3.11.
 rivals=(dask==2026.8.0 joblib==1.6.0 threadpoolctl==3.8.0)
 # NumPy 2.5 has wheels for free-threaded 3.14, and 2.4 has some for 3.13.
 free_numpy=numpy
 [ -z "$free" ] || free_numpy=$("$free" -c 'import sys; print("numpy==2.5.5" if sys.version_info >= (3, 14) else "numpy==2.4.6")')
+
+# The wheel of the Python: the limited API has what it needs from 3.12 on.
+kind=abi3 features=(--features abi3) tag=-cp312-abi3-
+if ! is_of "$python" 12 99; then
+    kind=cp311 features=() tag=-cp311-cp311- numpy=$old_numpy scipy=$old_scipy
+fi
 
 # environment NAME PYTHON PACKAGE…: a fresh one, or an old one if it was made for the same.
 environment() {
@@ -105,8 +120,8 @@ pytest_in() {
 
 if [ "$what" = compare ]; then
     environment rivals "$python" "$numpy" "$scipy" "${rivals[@]}" || skip "PyPI has not all of the rivals, or cannot be reached"
-    wheel abi3 "$python" "$binding" --features abi3 || wrong "the wheel"
-    install abi3 rivals
+    wheel "$kind" "$python" "$binding" "${features[@]}" || wrong "the wheel"
+    install "$kind" rivals
     # Settings for old OpenBLAS slow a new one down.
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
     "$work/rivals/bin/python" -VV
@@ -116,14 +131,14 @@ if [ "$what" = compare ]; then
     exit 0
 fi
 
-# ---- The wheel for all Pythons ----
+# ---- The wheel for all Pythons, or for 3.11 ----
 
 cargo fmt --version >/dev/null 2>&1 && (cd "$binding" && cargo fmt --check)
-wheel abi3 "$python" "$binding" --features abi3 || wrong "the wheel"
-[[ $(echo "$work/wheels-abi3"/*.whl) == *-cp312-abi3-* ]] || wrong "the wheel is not for all Pythons"
-say "the abi3 wheel is built"
+wheel "$kind" "$python" "$binding" "${features[@]}" || wrong "the wheel"
+[[ $(echo "$work/wheels-$kind"/*.whl) == *"$tag"* ]] || wrong "the wheel is not tagged $tag"
+say "the wheel is built: $tag"
 environment plain "$python" "${tests[@]}" "$numpy" || skip "PyPI has no NumPy for this Python, or cannot be reached"
-install abi3 plain
+install "$kind" plain
 [ "$what" = all ] || export SERIATIM_PYTHON_PROGRAMS=${SERIATIM_PYTHON_PROGRAMS:-20}
 pytest_in plain || wrong "the tests"
 say "the tests pass on $("$python" -V)"
@@ -131,15 +146,27 @@ say "the tests pass on $("$python" -V)"
 # ---- Lints, types and stubs ----
 
 if cargo clippy --version >/dev/null 2>&1; then
-    PYO3_PYTHON=$(command -v "$python") CARGO_TARGET_DIR=$build_in-abi3 \
-        cargo clippy --quiet --locked --manifest-path "$binding/Cargo.toml" --features abi3 -- -D warnings
+    PYO3_PYTHON=$(command -v "$python") CARGO_TARGET_DIR=$build_in-$kind \
+        cargo clippy --quiet --locked --manifest-path "$binding/Cargo.toml" "${features[@]}" -- -D warnings
 fi
-install abi3 tools
+install "$kind" tools
 "$tool/python" -m pip install --quiet --only-binary :all: "$numpy" "${tests[@]}"
 (cd "$work" && "$tool/python" -m mypy --strict --package seriatim)
 (cd "$work" && "$tool/python" -m mypy.stubtest seriatim)
 (cd "$binding/tests" && "$tool/python" -m mypy --strict --disable-error-code func-returns-value --cache-dir "$work/mypy" .)
 say "the types are right, and the stubs are as the module is"
+
+# ---- Python 3.11, by pip ----
+
+if [ -z "$old" ]; then
+    echo "skipped: Python 3.11: there is none"
+else
+    environment old "$old" "${tests[@]}" "$old_numpy" || skip "PyPI has no NumPy for Python 3.11, or cannot be reached"
+    CARGO_TARGET_DIR=$build_in-cp311 "$work/old/bin/python" -m pip install --quiet "./$binding[arrays]" ||
+        wrong "pip install on Python 3.11"
+    pytest_in old || wrong "the tests on Python 3.11"
+    say "pip install, and the tests, on $("$old" -V)"
+fi
 
 # ---- The wheel for free-threaded Python ----
 
@@ -166,7 +193,7 @@ bite() {
     shift 4
     case "$file" in
         python/*)
-            install abi3 bitten
+            install "$kind" bitten
             changed=$(echo "$work/bitten"/lib/python3*/site-packages)/${file#python/}
             ;;
         *)
@@ -184,7 +211,7 @@ sys.exit(f"{path} does not have: {before}") if before not in text else open(path
 END
     if [[ $file != python/* ]]; then
         # Quick to build, and in a folder of its own.
-        CARGO_PROFILE_RELEASE_OPT_LEVEL=1 wheel bitten "$python" "$work/bitten-source" --features abi3 ||
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=1 wheel bitten "$python" "$work/bitten-source" "${features[@]}" ||
             wrong "the wheel with '$name'"
         install bitten bitten
     fi
