@@ -73,7 +73,7 @@ if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$libraries/pkgconfig
     [ "$(pkg-config --modversion seriatim)" = "$version" ] || wrong "pkg-config says $(pkg-config --modversion seriatim)"
     mkdir "$work/made"
-    for example in pipeline replay gpu; do
+    for example in pipeline replay gpu reduce; do
         # As written in README.md; -I and paths may hold no spaces, as everywhere with pkg-config.
         # shellcheck disable=SC2046
         cc -std=c11 -pthread -Wall -Wextra -Werror "capi/examples/$example.c" $(pkg-config --cflags --libs seriatim) \

@@ -260,6 +260,10 @@ typedef struct SeriatimParameter SeriatimParameter;
 // `SERIATIM_STATUS_STOPPED`.
 typedef struct SeriatimPipeline SeriatimPipeline;
 
+// A value to which operations add parts at once, from `seriatim_reduction_new()`. Any thread may
+// use the handle, and several at once.
+typedef struct SeriatimReduction SeriatimReduction;
+
 // What an operation is told when it runs. Belongs to the thread that the function was called on,
 // and is valid until it returns.
 typedef struct SeriatimRunContext SeriatimRunContext;
@@ -419,6 +423,57 @@ typedef struct SeriatimLimits {
     // then fails with `SERIATIM_STATUS_DEADLINE_EXCEEDED`, when its turn comes.
     uint64_t start_within;
 } SeriatimLimits;
+
+// Makes a part that adds nothing, such as a zero of a sum. Null says that there is no memory for
+// it: the operation that needs the part fails. Called on any thread, also on several at once. Must
+// not unwind, and must not wait for the engine.
+typedef void *(*SeriatimIdentity)(void *argument);
+
+// Adds `part` to `into`. The library deletes `part` afterwards. Returns 0 if all went well;
+// anything else fails the operation or the read that uses the value next, and `part` is missing
+// from the value then. Called by one thread at a time. Must not unwind, and must not wait for the
+// engine.
+typedef int (*SeriatimCombine)(void *argument, void *into, void *part);
+
+// What the parts of a reduction are.
+typedef struct SeriatimReducer {
+    // Makes a part that adds nothing.
+    SeriatimIdentity identity;
+    // Adds one part to another.
+    SeriatimCombine combine;
+    // Deletes a part, such as `free`; may be null.
+    SeriatimDeleter delete_part;
+    // What `identity` and `combine` are given.
+    void *argument;
+    // Deletes the argument, when the reduction and its parts are gone; may be null.
+    SeriatimDeleter deleter;
+} SeriatimReducer;
+
+// Looks at the value of a reduction. Must not unwind, and must not wait for the engine.
+typedef void (*SeriatimValueFunction)(void *argument, const void *value);
+
+// What an operation uses beside the variables of its `SeriatimOperation`. All zeros are nothing.
+//
+// What it points to is copied during the call.
+typedef struct SeriatimReducing {
+    // The reductions to whose copies it adds. One that is named twice gives two copies.
+    const struct SeriatimReduction *const *reduces;
+    // How many those are.
+    size_t reduce_count;
+    // The reductions whose values it uses, also to change them.
+    const struct SeriatimReduction *const *wholes;
+    // How many those are.
+    size_t whole_count;
+    // The commutative variables that it changes, as by `seriatim_push_commuting()`.
+    const struct SeriatimVariable *commutes;
+    // How many those are.
+    size_t commute_count;
+} SeriatimReducing;
+
+// What an operation on reductions does: as a `SeriatimFunction`, but it is given what its
+// `SeriatimReducing` names, in that order: the copies that it reduces, then the values that it
+// uses. They are the function's until it returns.
+typedef int (*SeriatimReducingFunction)(void *argument, void *const *parts, const struct SeriatimRunContext *run);
 
 // Makes a handle of a library: puts it into `out` and returns 0, or returns something else. The
 // GPU is current on the calling thread. Must not unwind.
@@ -1390,6 +1445,88 @@ SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion, c
 // # Safety
 // `completion` is null, or was given to an asynchronous function.
 SeriatimStatus seriatim_completion_drop(struct SeriatimCompletion *completion);
+
+// Makes a reduction whose parts are combined in any order. Operations that reduce it are given one
+// of several copies, and add to what they find there; `seriatim_push_reducing()` pushes them. One
+// that uses the value comes behind all parts that were pushed before it, which are combined into
+// the value then. The parts may be used on any thread.
+//
+// # Errors
+// Only those of every function. The reducer's deleter has then run.
+//
+// # Safety
+// `engine` is a live handle. `reducer` points to functions that may be called, and deleted, as
+// they say. `out` may be written to.
+SeriatimStatus seriatim_reduction_new(const struct SeriatimEngine *engine,
+                                      const struct SeriatimReducer *reducer,
+                                      struct SeriatimReduction **out);
+
+// Makes a reduction whose value does not depend on the number of workers, to the last bit. The
+// *i*-th operation that reduces it is given copy *i* mod `copies`, in push order, and copies are
+// combined in a fixed tree. As many of them run at once as there are copies, say four for each
+// worker. Otherwise it is as one of `seriatim_reduction_new()`.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING` unless there are 1 to 65,536 copies. The reducer's deleter has then
+// run.
+//
+// # Safety
+// As for `seriatim_reduction_new()`.
+SeriatimStatus seriatim_reduction_new_ordered(const struct SeriatimEngine *engine,
+                                              size_t copies,
+                                              const struct SeriatimReducer *reducer,
+                                              struct SeriatimReduction **out);
+
+// Gives up a reduction. Operations that use it go on, and its parts are deleted behind the last of
+// them. Null is ignored.
+//
+// # Safety
+// `reduction` was made by this library and is not used again.
+void seriatim_reduction_delete(struct SeriatimReduction *reduction);
+
+// The variable that stands for the value: what writes it comes behind all parts that were pushed
+// before, and what reads it only behind uses of the value. A part that fails leaves no mark there.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `reduction` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_reduction_variable(const struct SeriatimReduction *reduction, struct SeriatimVariable *out);
+
+// Waits until every part that was pushed before is added, and all are combined; then calls
+// `function` once, on this thread, with the value. Operations that use the value wait until the
+// function has returned.
+//
+// # Errors
+// Those of `seriatim_wait_for_variable()`; the failure of an operation that was to add its part.
+// `SERIATIM_STATUS_OPERATION_FAILED` if `identity` or `combine` has failed, once: the next read
+// gets the value without what is missing. The function is then not called.
+//
+// # Safety
+// `reduction` is a live handle. `function` may be called with `argument`.
+SeriatimStatus seriatim_reduction_read(const struct SeriatimReduction *reduction,
+                                       SeriatimValueFunction function,
+                                       void *argument);
+
+// As `seriatim_push()`, but the operation also adds to reductions, or uses their values: its
+// function is given the parts. A copy or a value is the function's own while it is called.
+//
+// # Errors
+// As `seriatim_push_commuting()`. `SERIATIM_STATUS_BORROW_CONFLICT` if the operation names one
+// reduction twice, and not only to reduce it, or is to reduce one of fewer copies more often than
+// those are. The operation fails if `identity` or `combine` does, and its function is not called
+// then.
+//
+// # Safety
+// As for `seriatim_push()`. `reducing` points to lists that are as it describes them; the
+// reductions are live handles.
+SeriatimStatus seriatim_push_reducing(const struct SeriatimEngine *engine,
+                                      const struct SeriatimOperation *operation,
+                                      const struct SeriatimReducing *reducing,
+                                      SeriatimReducingFunction function,
+                                      void *argument,
+                                      SeriatimDeleter deleter);
 
 // The name of the operation, empty if it has none. Valid as long as `run` is.
 //

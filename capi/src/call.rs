@@ -130,7 +130,7 @@ impl Call {
 
 /// What a function that failed has to say.
 #[cold]
-fn said(told: SeriatimRunContext<'_>, code: c_int) -> Reason {
+pub fn said(told: SeriatimRunContext<'_>, code: c_int) -> Reason {
     let said = told.into_error();
     Reason::from(said.unwrap_or_else(|| SaidError::new(format!("its function returned {code}"), None)))
 }

@@ -31,6 +31,7 @@ mod limits;
 
 mod commuting;
 mod completion;
+mod reduction;
 mod run_context;
 
 mod error_object;
@@ -120,6 +121,11 @@ pub use profile::{
     seriatim_dump_dot, seriatim_profile_start, seriatim_profile_stop, seriatim_profile_table,
     seriatim_profile_write_trace,
 };
+pub use reduction::{
+    seriatim_push_reducing, seriatim_reduction_delete, seriatim_reduction_new, seriatim_reduction_new_ordered,
+    seriatim_reduction_read, seriatim_reduction_variable, SeriatimCombine, SeriatimIdentity, SeriatimReducer,
+    SeriatimReducing, SeriatimReducingFunction, SeriatimReduction, SeriatimValueFunction,
+};
 pub use run_context::{
     seriatim_run_context_context, seriatim_run_context_name, seriatim_run_context_nested_threads,
     seriatim_run_context_set_error, seriatim_run_context_stream, seriatim_run_context_worker, SeriatimRunContext,
@@ -152,6 +158,7 @@ const _: () = {
     shared::<SeriatimGraph>();
     shared::<SeriatimParameter>();
     shared::<SeriatimToken>();
+    shared::<SeriatimReduction>();
     shared::<SeriatimGpu>();
     shared::<SeriatimArray>();
     shared::<SeriatimAdoptedStream>();

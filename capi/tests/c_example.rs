@@ -93,7 +93,7 @@ fn run(program: &Path) -> String {
 }
 
 /// What each example says if all is well.
-const EXAMPLES: [(&str, &[&str]); 5] = [
+const EXAMPLES: [(&str, &[&str]); 6] = [
     ("readme", &[]),
     // The sum of 2 (b + i) over 64 blocks b of 256 elements i.
     ("pipeline", &["total 5210112 after 64 blocks", "order of priorities: 3 2 1", "arguments, each deleted once"]),
@@ -101,6 +101,7 @@ const EXAMPLES: [(&str, &[&str]); 5] = [
     ("replay", &["32 operations, replayed 1000 times: version 1000, heat 1000.000, at most 14.567"]),
     // The sum of 2 i + 1 over a thousand numbers, in a buffer of a power of two.
     ("gpu", &["sum 1000000, 8192 bytes in use"]),
+    ("reduce", &["64000 numbers, equal bins and equal sums on 1 and 4 workers"]),
     ("notify", &["total 100 by 100 wake-ups; 'out of paper'; 5 calls, 6 deletions"]),
 ];
 

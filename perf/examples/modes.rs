@@ -67,7 +67,7 @@ fn accumulate(engine: &Engine, commutes: bool, steps: u64, operations: usize) ->
 fn sum(engine: &Engine, how: &str, steps: u64, operations: usize) -> Result<u64, Error> {
     let (plain, commutative) = (engine.value(0_u64), engine.commutative(0_u64));
     let add = |sum: &mut u64, part: u64| *sum += part;
-    let (any, ordered) = (engine.reduction(|| 0, add), engine.ordered_reduction(16, || 0, add));
+    let (any, ordered) = (engine.reduction(|| 0, add), engine.ordered_reduction(16, || 0, add)?);
     let body = move |sum: &mut u64| {
         work(steps, 1);
         *sum += 1;

@@ -155,7 +155,9 @@ impl World {
         World {
             plain: (0..PLAIN).map(|_| engine.value(1)).collect(),
             sums: (0..COMMUTATIVE).map(|_| engine.commutative((0, false))).collect(),
-            ordered: COPIES.map(|copies| engine.ordered_reduction(copies, || 0.0, |sum, part| *sum += part)).into(),
+            ordered: COPIES
+                .map(|copies| engine.ordered_reduction(copies, || 0.0, |sum, part| *sum += part).unwrap())
+                .into(),
             any: engine.reduction(|| 0, |sum: &mut u64, part| *sum = sum.wrapping_add(part)),
             log: engine.value(0),
         }

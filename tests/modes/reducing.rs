@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 /// Both sorts of reductions of a sum.
 fn sums(engine: &Engine) -> Vec<Reduction<u64>> {
     let add = |sum: &mut u64, part: u64| *sum += part;
-    let ordered = [1, 2, 3, 7, 8].map(|copies| engine.ordered_reduction(copies, || 0, add));
+    let ordered = [1, 2, 3, 7, 8].map(|copies| engine.ordered_reduction(copies, || 0, add).unwrap());
     ordered.into_iter().chain([engine.reduction(|| 0, add)]).collect()
 }
 
@@ -47,7 +47,7 @@ fn parts_are_added_at_once() {
     for ordered in [true, false] {
         let engine = Engine::builder().cpu_workers(2).build().unwrap();
         let add = |sum: &mut u64, part: u64| *sum += part;
-        let sum = if ordered { engine.ordered_reduction(2, || 0, add) } else { engine.reduction(|| 0, add) };
+        let sum = if ordered { engine.ordered_reduction(2, || 0, add).unwrap() } else { engine.reduction(|| 0, add) };
         let both = Arc::new(Barrier::new(2));
         for _ in 0..2 {
             let both = Arc::clone(&both);
@@ -65,7 +65,7 @@ fn parts_are_added_at_once() {
 
 /// Sums of numbers whose order shows in the last bits, with reads and writes in between.
 fn bits(engine: &Engine, copies: usize) -> Vec<u64> {
-    let sum = engine.ordered_reduction(copies, || 0.0_f64, |sum, part| *sum += part);
+    let sum = engine.ordered_reduction(copies, || 0.0_f64, |sum, part| *sum += part).unwrap();
     let seen = engine.value(Vec::new());
     let mut random = 1_u64;
     for number in 0..600 {
@@ -253,7 +253,7 @@ fn copies_go_with_the_reduction() {
                 of.fetch_add(1, SeqCst);
                 Part(Arc::clone(&of))
             };
-            let sum = engine.ordered_reduction(5, identity, |_, _| ());
+            let sum = engine.ordered_reduction(5, identity, |_, _| ()).unwrap();
             for _ in 0..round {
                 engine.op("add").run(Reduce(&sum), |_| ()).unwrap();
             }
@@ -263,5 +263,53 @@ fn copies_go_with_the_reduction() {
         }
         engine.wait_for_all().unwrap();
         assert_eq!(alive.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_number_of_copies_that_cannot_be_is_refused() {
+    on_every_engine(|engine| {
+        for copies in [0, (1 << 16) + 1, usize::MAX] {
+            let identity = || -> u64 { panic!("nothing is made") };
+            let error = engine.ordered_reduction(copies, identity, |_, _| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadSetting);
+            assert!(error.to_string().contains(&format!("cannot have {copies} copies")), "{error}");
+        }
+        let most = engine.ordered_reduction(1 << 16, || 0, |sum: &mut u64, part| *sum += part).unwrap();
+        engine.op("add").run(Reduce(&most), |sum| *sum += 1).unwrap();
+        assert_eq!(*most.read().unwrap(), 1);
+    });
+}
+
+#[test]
+fn the_variable_comes_behind_all_parts() {
+    on_every_engine(|engine| {
+        for sum in sums(&engine) {
+            let added = Arc::new(AtomicUsize::new(0));
+            for _ in 0..30 {
+                let added = Arc::clone(&added);
+                engine.op("add").run(Reduce(&sum), move |_| _ = added.fetch_add(1, SeqCst)).unwrap();
+            }
+            let of = Arc::clone(&added);
+            engine.op("behind").write(sum.variable()).push(move |_| assert_eq!(of.load(SeqCst), 30)).unwrap();
+            engine.wait_for_all().unwrap();
+            assert_eq!(engine.version(sum.variable()).unwrap(), 1);
+        }
+    });
+}
+
+#[test]
+fn an_operation_reduces_a_list() {
+    on_every_engine(|engine| {
+        let (sums, x) = (sums(&engine), engine.value(1));
+        for part in 1..=20 {
+            let all: Vec<Reduce<_>> = sums.iter().map(Reduce).collect();
+            engine.op("add").run((all, &x), move |(all, x)| all.into_iter().for_each(|sum| *sum += part * x)).unwrap();
+        }
+        let all: Vec<&Reduction<u64>> = sums.iter().collect();
+        engine.op("look").run(all, |all| assert!(all.iter().all(|sum| **sum == 210))).unwrap();
+        let twice = engine.op("twice").run(vec![Write(&sums[0]), Write(&sums[0])], |_| ());
+        assert_eq!(twice.unwrap_err().kind(), ErrorKind::BorrowConflict);
+        engine.wait_for_all().unwrap();
     });
 }

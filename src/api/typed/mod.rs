@@ -4,7 +4,8 @@
 //! `value.rs` has the values, and says why all of it is sound; `tiles.rs` makes several of one
 //! array. `resources.rs` and `slices.rs` (with `each_iter.rs`) have what an operation may name,
 //! `run.rs` the ends of the builders that take it, and `compute.rs` those that give a result.
-//! `guard.rs` is for threads outside of operations, `part.rs` for operations of a scope.
+//! `guard.rs` is for threads outside of operations, `part.rs` for operations of a scope,
+//! `reduction.rs` with `reduce.rs` for values that operations add to at once.
 //!
 //! Three spellings were written and compared:
 //!
@@ -24,6 +25,7 @@ pub mod compute;
 pub mod each_iter;
 pub mod guard;
 pub mod part;
+pub mod reduce;
 pub mod reduction;
 pub mod resources;
 pub mod run;

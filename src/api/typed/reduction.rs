@@ -1,13 +1,14 @@
 //! Reductions: a value to which many operations add parts at once, each in one of several copies,
 //! which are combined before the value is next read or changed.
 //!
-//! `Engine::reduction` and `Engine::ordered_reduction` make one here, on any thread. The value and
-//! each copy are [`Value`]s (`value.rs`), so all that holds of these holds here: there is nothing
-//! of reductions in the engine. An operation that reduces reads the value's variable, by which it
-//! keeps its place, and changes one copy: it commutes on it, or writes it if the reduction is
-//! ordered. Any other use *writes* the value's variable, so it comes after all that reduce before
-//! it, and is alone; and it reads those of the copies, whose marks tell of operations that have
-//! failed. The first such use combines the copies, at its start, on its thread.
+//! `Engine::reduction` and `Engine::ordered_reduction` make one here, on any thread; `reduce.rs`
+//! lends it to operations. The value and each copy are [`Value`]s (`value.rs`), so all that holds
+//! of these holds here: there is nothing of reductions in the engine. An operation that reduces
+//! reads the value's variable, by which it keeps its place, and changes one copy: it commutes on
+//! it, or writes it if the reduction is ordered. Any other use *writes* the value's variable, so it
+//! comes after all that reduce before it, and is alone; and it reads those of the copies, whose
+//! marks tell of operations that have failed. The first such use combines the copies, at its start,
+//! on its thread.
 //!
 //! **Why this is sound.** Whoever writes the value's variable is the only one that reaches any of
 //! it: whoever changes a copy reads that variable. Of operations that reduce, those with one copy
@@ -15,13 +16,14 @@
 
 use crate::api::engine::Engine;
 use crate::api::typed::guard::ReadGuard;
-use crate::api::typed::resources::{Entering, Keepers, Lendable, Resources, Write};
+use crate::api::typed::resources::Keepers;
 use crate::api::typed::value::Value;
 use crate::engine::claims::order;
 use crate::engine::request::Claim;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::closure::catch;
+use crate::variable::handle::Variable;
 use std::fmt;
 use std::mem::replace;
 use std::ptr::NonNull;
@@ -30,6 +32,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 /// Copies for each worker, in a reduction that is not ordered: so many that two operations that run
 /// at once seldom have the same.
 const COPIES_PER_WORKER: usize = 4;
+
+/// The most copies of an ordered reduction: a use of its value names all of them.
+const MOST_COPIES: usize = 1 << 16;
 
 /// A value to which operations add parts at once, from [`Engine::reduction`] or
 /// [`Engine::ordered_reduction`].
@@ -56,25 +61,25 @@ const COPIES_PER_WORKER: usize = 4;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 pub struct Reduction<T> {
-    whole: Value<ReducedValue<T>>,
-    copies: Vec<Value<T>>,
+    pub(super) whole: Value<ReducedValue<T>>,
+    pub(super) copies: Vec<Value<T>>,
     /// How many operations were pushed that reduce.
-    pushed: AtomicUsize,
-    is_ordered: bool,
+    pub(super) pushed: AtomicUsize,
+    pub(super) is_ordered: bool,
 }
 
 /// Combines a part into another.
 type Combine<T> = Box<dyn Fn(&mut T, T) + Send>;
 
 /// The value, and what combines the copies.
-struct ReducedValue<T> {
-    total: T,
+pub struct ReducedValue<T> {
+    pub(super) total: T,
     identity: Box<dyn Fn() -> T + Send>,
     combine: Combine<T>,
     /// Where the copies are. Their values are kept by those who may come here.
     copies: Vec<CopyPlace<T>>,
     /// Whether any copy was lent since the last time.
-    is_parted: AtomicBool,
+    pub(super) is_parted: AtomicBool,
 }
 
 /// The address of a copy.
@@ -84,30 +89,6 @@ struct CopyPlace<T>(NonNull<T>);
 unsafe impl<T: Send> Send for CopyPlace<T> {}
 // SAFETY: as above; a shared place gives out nothing.
 unsafe impl<T: Send> Sync for CopyPlace<T> {}
-
-/// Says that an operation reduces: its closure is given a copy, as a `&mut`, to which it adds its
-/// part. See [`Reduction`] and [`Resources`].
-///
-/// ```
-/// use seriatim::{Engine, Reduce};
-/// let engine = Engine::new()?;
-/// let longest = engine.reduction(String::new, |longest, other| {
-///     if other.len() > longest.len() {
-///         *longest = other;
-///     }
-/// });
-/// for word in ["a", "reduction", "of", "words"] {
-///     engine.op("compare").run(Reduce(&longest), move |longest| {
-///         if word.len() > longest.len() {
-///             *longest = word.to_string();
-///         }
-///     })?;
-/// }
-/// assert_eq!(*longest.read()?, "reduction");
-/// # Ok::<(), seriatim::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Reduce<V>(pub V);
 
 impl Engine {
     /// Makes a reduction whose parts are combined in any order: `combine` has to be associative and
@@ -141,8 +122,7 @@ impl Engine {
     /// them runs what, to the last bit of a floating-point number. It has so many copies, of which
     /// the *i*-th operation that reduces gets number *i* mod `copies`, in push order. They are
     /// combined in a fixed tree: neighbours first, then pairs, and the whole into the value.
-    /// `combine` has to be as good as associative; the order is always the same. 0 copies are taken
-    /// as 1.
+    /// `combine` has to be as good as associative; the order is always the same.
     ///
     /// As many operations run at once as there are copies, and one whose other variables are late
     /// holds up those behind it in its copy. All operations of one operator have one copy. With
@@ -150,10 +130,13 @@ impl Engine {
     ///
     /// Worst case: that of [`reduction`](Engine::reduction).
     ///
+    /// # Errors
+    /// [`BadSetting`](ErrorKind::BadSetting) unless there are 1 to 65,536 copies. Nothing is made then.
+    ///
     /// ```
     /// use seriatim::{Engine, Kind, Reduce};
     /// let sum = |engine: &Engine| -> Result<f64, seriatim::Error> {
-    ///     let sum = engine.ordered_reduction(8, || 0.0, |sum, part: f64| *sum += part);
+    ///     let sum = engine.ordered_reduction(8, || 0.0, |sum, part: f64| *sum += part)?;
     ///     for number in 1..=100_u32 {
     ///         engine.op("add").run(Reduce(&sum), move |sum| *sum += 1.0 / f64::from(number))?;
     ///     }
@@ -168,8 +151,14 @@ impl Engine {
         copies: usize,
         identity: impl Fn() -> T + Send + 'static,
         combine: impl Fn(&mut T, T) + Send + 'static,
-    ) -> Reduction<T> {
-        self.reduction_of(copies.max(1), true, Box::new(identity), Box::new(combine))
+    ) -> Result<Reduction<T>, Error> {
+        if !(1..=MOST_COPIES).contains(&copies) {
+            let text = format!(
+                "an ordered reduction cannot have {copies} copies: give 1 to {MOST_COPIES}, and some four for each worker"
+            );
+            return Err(Error::new(ErrorKind::BadSetting, text));
+        }
+        Ok(self.reduction_of(copies, true, Box::new(identity), Box::new(combine)))
     }
 
     fn reduction_of<T: Send + 'static>(
@@ -193,7 +182,7 @@ impl<T> ReducedValue<T> {
     ///
     /// # Safety
     /// The caller has the value to itself, and with it the copies, which are there.
-    unsafe fn combine(&mut self) {
+    pub(super) unsafe fn combine(&mut self) {
         // Relaxed: who has set it comes before the caller.
         if !self.is_parted.swap(false, Relaxed) {
             return;
@@ -252,133 +241,33 @@ impl<T: Send + 'static> Reduction<T> {
         Ok(guard.read_at(NonNull::from(&mut whole.total)))
     }
 
+    /// The variable that stands for the value: to order other operations with those that use it,
+    /// and to look at its version. An operation that writes it comes behind all parts that were
+    /// pushed before. One that reads it does not, since parts are reads of it as well: it comes
+    /// behind uses of the value. A part that fails leaves no mark here. It reaches no value.
+    ///
+    /// ```
+    /// use seriatim::{Engine, Reduce};
+    /// let engine = Engine::new()?;
+    /// let sum = engine.reduction(|| 0, |sum, part| *sum += part);
+    /// engine.op("add").run(Reduce(&sum), |sum| *sum += 1)?;
+    /// engine.wait_until_unused(sum.variable())?; // the part is added to its copy
+    /// assert_eq!(engine.version(sum.variable())?, 0);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable(&self) -> Variable {
+        self.whole.variable()
+    }
+
     /// Calls `add` with each variable that a use of the whole value has, and how it has that.
-    fn each_use(&self, mut add: impl FnMut(crate::Variable, Mode)) {
+    pub(super) fn each_use(&self, mut add: impl FnMut(Variable, Mode)) {
         add(self.whole.variable(), Mode::Write);
         self.copies.iter().for_each(|copy| add(copy.variable(), Mode::Read));
     }
 
-    fn enter(&self, entry: &mut Entering<'_>) -> ReducedPlace<T> {
-        self.each_use(|variable, mode| entry.draft.add(variable, mode));
-        ReducedPlace(self.whole.place())
-    }
-
-    fn keep_all(&self, kept: &mut Keepers) {
+    pub(super) fn keep_all(&self, kept: &mut Keepers) {
         kept.add(&self.whole);
         self.copies.iter().for_each(|copy| kept.add(copy));
-    }
-}
-
-/// The address of the whole, of an operation that uses the value.
-#[derive(Debug)]
-pub struct ReducedPlace<T>(NonNull<ReducedValue<T>>);
-
-// SAFETY: it is followed by the operation, which has the value to itself, on whichever thread.
-unsafe impl<T: Send> Send for ReducedPlace<T> {}
-// SAFETY: as above; operations that share a place run one at a time.
-unsafe impl<T: Send> Sync for ReducedPlace<T> {}
-
-impl<T> ReducedPlace<T> {
-    /// Combines the copies, and lends the value.
-    ///
-    /// # Safety
-    /// An operation that has entered the whole is being called, until after `'a`, and was lent it
-    /// once.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn lend<'a>(&self) -> &'a mut T {
-        // SAFETY: by the contract.
-        unsafe {
-            let whole = &mut *self.0.as_ptr();
-            whole.combine();
-            &mut whole.total
-        }
-    }
-}
-
-/// The addresses of the copy that an operation changes, and of the whole.
-#[derive(Debug)]
-pub struct PartPlace<T> {
-    whole: NonNull<ReducedValue<T>>,
-    copy: NonNull<T>,
-}
-
-// SAFETY: the copy is changed by one operation at a time; of the whole only an atomic is used.
-unsafe impl<T: Send> Send for PartPlace<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for PartPlace<T> {}
-
-impl<T> Lendable for &Reduction<T> {}
-
-impl<T: Send + 'static, W> Resources<W> for &Reduction<T> {
-    type Item<'a> = &'a T;
-    type Held = ReducedPlace<T>;
-
-    fn enter(&self, entry: &mut Entering<'_>) -> ReducedPlace<T> {
-        Reduction::enter(self, entry)
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.keep_all(kept);
-    }
-
-    unsafe fn lend(held: &ReducedPlace<T>) -> &T {
-        // SAFETY: by the contract; a second claim of the value was refused.
-        unsafe { held.lend() }
-    }
-}
-
-impl<T> Lendable for Write<&Reduction<T>> {}
-
-impl<T: Send + 'static, W> Resources<W> for Write<&Reduction<T>> {
-    type Item<'a> = &'a mut T;
-    type Held = ReducedPlace<T>;
-
-    fn enter(&self, entry: &mut Entering<'_>) -> ReducedPlace<T> {
-        self.0.enter(entry)
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.0.keep_all(kept);
-    }
-
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn lend(held: &ReducedPlace<T>) -> &mut T {
-        // SAFETY: as above.
-        unsafe { held.lend() }
-    }
-}
-
-impl<T> Lendable for Reduce<&Reduction<T>> {}
-
-impl<T: Send + 'static, W> Resources<W> for Reduce<&Reduction<T>> {
-    type Item<'a> = &'a mut T;
-    type Held = PartPlace<T>;
-
-    fn enter(&self, entry: &mut Entering<'_>) -> PartPlace<T> {
-        let of = self.0;
-        // Relaxed: each gets a number of its own, in the order of the pushes of one thread.
-        let copy = &of.copies[of.pushed.fetch_add(1, Relaxed) % of.copies.len()];
-        entry.draft.add(of.whole.variable(), Mode::Read);
-        match of.is_ordered {
-            true => entry.draft.add(copy.variable(), Mode::Write),
-            false => entry.draft.commute(copy.variable()),
-        }
-        PartPlace { whole: of.whole.place(), copy: copy.place() }
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.0.keep_all(kept);
-    }
-
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn lend(held: &PartPlace<T>) -> &mut T {
-        // SAFETY: by the contract the operation has claimed both. Whoever has a reference to the
-        // whole is alone, so there is none now; the copy is this operation's, which was lent it
-        // once. Relaxed: who asks comes after this operation.
-        unsafe {
-            (*held.whole.as_ptr()).is_parted.store(true, Relaxed);
-            &mut *held.copy.as_ptr()
-        }
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// | `&values[..]`, a slice of values | [`Each<T>`](crate::Each), of which each is a `&T` |
 /// | `Write(&values[..])` | [`EachMut<T>`](crate::EachMut), of which each is a `&mut T` |
 /// | an `Option` of one of these | an `Option` |
-/// | an array of them | an array |
+/// | an array of them, or a `Vec` | an array, or a `Vec` |
 /// | a tuple of up to 12 of these, also of tuples | a tuple |
 ///
 /// A value may be named several times to be read. If it is named several times, once to be changed,
