@@ -54,7 +54,7 @@ one_is_done() {
     wait -n || wrong "a file of $name does not compile"
     running=$((running - 1))
 }
-sources=(values failures semantics asynchronous graphs memory main counting)
+sources=(values failures semantics asynchronous graphs memory modes main counting)
 # build NAME COMPILER FLAGS…: the tests as $work/NAME, two files at a time.
 build() {
     local name=$1 compiler=$2 source running=0
@@ -209,5 +209,9 @@ bite "a completion that is dropped while its function throws" completion.hpp \
     'return frame->came_back_ = true;' 'return false;' plain asynchronous
 bite "a last handle that ends the engine in a destructor" detail/core.hpp \
     'if (deleters > 0) {' 'if (false) {' plain values
+bite "a copy that is left out" reduction.hpp 'stride < count; stride *= 2' 'stride < count; stride *= 4' plain modes
+bite "a part that is not noted" reduction.hpp 'owner->part_is_lent();' '' plain modes
+bite "a guard that hears of no part" guard.hpp \
+    'for (SeriatimVariable part : parts) check(seriatim_wait_for_variable(lease_.engine(), part));' '' plain modes
 bite "functions that are never deleted" detail/call.hpp \
     'put_cell(made);' '' plain memory

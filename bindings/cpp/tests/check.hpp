@@ -109,5 +109,6 @@ void run_failures();
 void run_asynchronous();
 void run_graphs();
 void run_memory();
+void run_modes();
 
 #endif

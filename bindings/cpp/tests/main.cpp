@@ -13,6 +13,7 @@ int main(int count, char** names) {
 #else
         {"semantics", run_semantics}, {"values", run_values}, {"failures", run_failures},
         {"asynchronous", run_asynchronous}, {"graphs", run_graphs}, {"memory", run_memory},
+        {"modes", run_modes},
 #endif
     };
     int ran = 0;

@@ -53,6 +53,10 @@ void programs(Engine& engine) {
     engine.run(v, [] {});
 #elif REFUSED == 18  // base operand of '->'
     engine.run(write(y), [&tiles](double& y) { y = (*tiles[0]->begin()); });
+#elif REFUSED == 19  // graphs and operators have no operations that commute or reduce
+    auto step = engine.op().make_operator(commute(x), [](int& x) { ++x; });
+#elif REFUSED == 20  // must take what the operation names
+    engine.run(commute(x), [](double* x) { ++x; });
 #elif REFUSED != 0
 #error "there is no such program"
 #endif

@@ -1,4 +1,5 @@
-// `read(x)` and `write(x)`: what an operation uses, and what its function is given for it.
+// `read(x)`, `write(x)` and `commute(x)`: what an operation uses, and what its function is given for
+// it. `reduction.hpp` has `reduce(x)`.
 //
 // `operation.hpp`, `capture.hpp` and `engine.hpp` enter accesses into an operation, and bind them
 // with its function to a body (`detail/call.hpp`).
@@ -18,12 +19,27 @@
 
 namespace seriatim {
 
+template <class T>
+class Reduction;
+template <class Handle>
+struct Reduce;
+
+namespace detail {
+
+/// Whether operations that read it run one at a time, as if they changed it.
+template <class Handle>
+inline constexpr bool reads_alone = false;
+template <class T>
+inline constexpr bool reads_alone<Reduction<T>> = true;
+
+}  // namespace detail
+
 /// Says that an operation reads a value: its function is given a `const T&`, or a `span<const T>`
 /// of a tile. Made by `read`.
 template <class Handle>
 struct Read {
     using Lent = decltype(Access<Handle>::read(std::declval<typename Access<Handle>::Place>()));
-    static constexpr bool changes = false;
+    static constexpr bool changes = detail::reads_alone<Handle>;
     const Handle& handle;
 };
 
@@ -36,6 +52,23 @@ struct Write {
     const Handle& handle;
 };
 
+/// Says that an operation changes a value of `Engine::commutative` in any order with others that do,
+/// one at a time: its function is given a `T&`. Made by `commute`. No thread waits for another:
+/// what finds the value taken is put aside, and one whose other values are late holds nobody up.
+///
+/// For `run`, `compute` and `run_async`, which throw an `Error` of kind `cannot_commute` for a value
+/// that was not made so, and on a GPU.
+template <class Handle>
+struct Commute {
+    using Lent = decltype(Access<Handle>::write(std::declval<typename Access<Handle>::Place>()));
+    static constexpr bool changes = true;
+    const Handle& handle;
+};
+
+template <class T>
+Commute<Value<T>> commute(const Value<T>& value) noexcept {
+    return {value};
+}
 template <class T>
 Read<Value<T>> read(const Value<T>& value) noexcept {
     return {value};
@@ -61,6 +94,60 @@ template <class Handle>
 inline constexpr bool is_access<Read<Handle>> = true;
 template <class Handle>
 inline constexpr bool is_access<Write<Handle>> = true;
+template <class Handle>
+inline constexpr bool is_access<Commute<Handle>> = true;
+template <class Handle>
+inline constexpr bool is_access<Reduce<Handle>> = true;
+
+/// On how many variables an access commutes, at most.
+template <class Type>
+inline constexpr std::size_t commuting = 0;
+template <class Handle>
+inline constexpr std::size_t commuting<Commute<Handle>> = 1;
+template <class Handle>
+inline constexpr std::size_t commuting<Reduce<Handle>> = 1;
+
+/// The variables that an operation commutes on. Most commute on none, and have no list.
+template <std::size_t most>
+struct Commuting {
+    SeriatimVariable list[most];
+    std::size_t count = 0;
+
+    template <class Access>
+    void add(const Access&) noexcept {}
+    template <class Handle>
+    void add(const Commute<Handle>& access) noexcept {
+        list[count++] = access.handle.variable();
+    }
+    template <class Handle>
+    void add(const Reduce<Handle>& access) noexcept {
+        if (access.handle.commutes()) list[count++] = access.copy.variable();
+    }
+    const SeriatimVariable* data() const noexcept { return list; }
+};
+
+template <>
+struct Commuting<0> {
+    static constexpr std::size_t count = 0;
+
+    template <class Access>
+    void add(const Access&) noexcept {}
+    const SeriatimVariable* data() const noexcept { return nullptr; }
+};
+
+template <class... Accesses>
+auto commuting_of(const Accesses&... accesses) noexcept {
+    Commuting<(commuting<Accesses> + ... + 0)> made;
+    (made.add(accesses), ...);
+    return made;
+}
+
+/// An operation that is recorded, or of an operator.
+template <class... Accesses>
+constexpr void check_order() {
+    static_assert((commuting<Accesses> + ... + 0) == 0,
+                  "graphs and operators have no operations that commute or reduce: push those by run()");
+}
 
 /// The place of a value in a body, without a share of it.
 template <class Declared>
@@ -70,13 +157,23 @@ template <class Handle>
 struct Lend<Read<Handle>> {
     using Given = typename Read<Handle>::Lent;
     typename Access<Handle>::Place place;
-    Given get() const noexcept { return Access<Handle>::read(place); }
+    static Lend of(const Read<Handle>& access) noexcept { return {Access<Handle>::place(access.handle)}; }
+    Given get() const noexcept(noexcept(Access<Handle>::read(place))) { return Access<Handle>::read(place); }
 };
 
 template <class Handle>
 struct Lend<Write<Handle>> {
     using Given = typename Write<Handle>::Lent;
     typename Access<Handle>::Place place;
+    static Lend of(const Write<Handle>& access) noexcept { return {Access<Handle>::place(access.handle)}; }
+    Given get() const noexcept(noexcept(Access<Handle>::write(place))) { return Access<Handle>::write(place); }
+};
+
+template <class Handle>
+struct Lend<Commute<Handle>> {
+    using Given = typename Commute<Handle>::Lent;
+    typename Access<Handle>::Place place;
+    static Lend of(const Commute<Handle>& access) noexcept { return {Access<Handle>::place(access.handle)}; }
     Given get() const noexcept { return Access<Handle>::write(place); }
 };
 
@@ -91,8 +188,7 @@ struct Slots;
 
 template <std::size_t... at, class... Accesses>
 struct Slots<std::index_sequence<at...>, Accesses...> : Slot<at, Lend<Accesses>>... {
-    explicit Slots(const Accesses&... accesses) noexcept
-        : Slot<at, Lend<Accesses>>{{Access<std::decay_t<decltype(accesses.handle)>>::place(accesses.handle)}}... {}
+    explicit Slots(const Accesses&... accesses) noexcept : Slot<at, Lend<Accesses>>{Lend<Accesses>::of(accesses)}... {}
 
     template <class Call>
     decltype(auto) lend(Call&& call) const {
@@ -119,8 +215,8 @@ decltype(auto) call_with(Function& function, const RunContext& run, Given&&... g
     constexpr bool with_run = std::is_invocable_v<Function&, const RunContext&, Given...>;
     static_assert(plain || with_run,
                   "the function must take what the operation names, in the same order: const T& for read(x), T& for "
-                  "write(x), span<const T> and span<T> for tiles; before it a const RunContext& if it likes, behind "
-                  "it a Completion if it is asynchronous");
+                  "write(x), commute(x) and reduce(x), span<const T> and span<T> for tiles; before it a const "
+                  "RunContext& if it likes, behind it a Completion if it is asynchronous");
     if constexpr (plain) {
         return function(std::forward<Given>(given)...);
     } else {

@@ -159,9 +159,11 @@ public:
                 auto body = this->bind<detail::Shares<sizeof...(accesses)>>(std::forward<decltype(function)>(function),
                                                                       accesses...);
                 detail::check_void<decltype(body)>();
+                detail::check_order<std::decay_t<decltype(accesses)>...>();
                 using Call = detail::SyncCall<decltype(body), detail::Calls::replayed>;
                 SeriatimOperation& operation = described();
-                auto argument = detail::sync_argument<Call>(std::move(body), operation, &core_, clock_);
+                auto argument = detail::sync_argument<Call>(std::move(body), operation, detail::Commuting<0>(), &core_,
+                                                            clock_);
                 detail::check(seriatim_capture_push(capture_, &operation, Call::run, argument.pointer,
                                                     argument.deleter));
             },
@@ -175,9 +177,11 @@ public:
             [this](auto&& function, const auto&... accesses) {
                 auto body = this->bind<detail::Shares<sizeof...(accesses)>>(std::forward<decltype(function)>(function),
                                                                       accesses...);
+                detail::check_order<std::decay_t<decltype(accesses)>...>();
                 using Call = detail::AsyncCall<decltype(body), detail::Calls::replayed>;
                 SeriatimOperation& operation = described();
-                auto argument = detail::async_argument<Call>(std::move(body), operation, core_, clock_);
+                auto argument = detail::async_argument<Call>(std::move(body), operation, detail::Commuting<0>(), core_,
+                                                             clock_);
                 detail::check(seriatim_capture_push_async(capture_, &operation, Call::run, argument.pointer,
                                                           argument.deleter));
             },

@@ -21,6 +21,7 @@
 #include <seriatim/guard.hpp>
 #include <seriatim/operation.hpp>
 #include <seriatim/pending.hpp>
+#include <seriatim/reduction.hpp>
 #include <seriatim/settings.hpp>
 #include <seriatim/value.hpp>
 #include <seriatim/variable.hpp>
@@ -80,7 +81,39 @@ public:
     /// A value that is made where it stays.
     template <class T, class... Arguments>
     Value<T> emplace(Arguments&&... arguments) const {
-        return Value<T>(new detail::ValueOwner<T>(*core_, std::forward<Arguments>(arguments)...));
+        return Value<T>(
+            new detail::ValueOwner<T>(detail::Sort::plain, *core_, std::forward<Arguments>(arguments)...));
+    }
+
+    /// A value on which operations may commute, by `commute(x)`; otherwise as any value.
+    template <class T>
+    Value<std::decay_t<T>> commutative(T&& value) const {
+        using Bare = std::decay_t<T>;
+        return Value<Bare>(
+            new detail::ValueOwner<Bare>(detail::Sort::commutative, *core_, std::forward<T>(value)));
+    }
+
+    /// A reduction whose parts are combined in any order: see `Reduction`. `identity()` makes a part
+    /// that adds nothing, and `combine(into, part)` adds one to another: a `T&` and a `T&&`. It has
+    /// four copies for each worker. `combine` is associative and commutative; `identity` is called
+    /// on any thread.
+    template <class Identity, class Combine>
+    auto reduction(Identity identity, Combine combine) const {
+        std::size_t workers = std::stoul(setting("CPU_WORKERS"));
+        return reduce_in(4 * std::max<std::size_t>(workers, 1), detail::Sort::commutative, std::move(identity),
+                         std::move(combine));
+    }
+
+    /// A reduction whose value has the same bits on any number of workers: the i-th operation that
+    /// reduces has copy i mod `copies`, in push order, and copies are combined in a fixed tree. So
+    /// many operations run at once. Throws an `Error` of kind `bad_setting` unless there are 1 to
+    /// 65,536 copies.
+    template <class Identity, class Combine>
+    auto ordered_reduction(std::size_t copies, Identity identity, Combine combine) const {
+        if (copies < 1 || copies > 65'536) {
+            throw Error(ErrorKind::bad_setting, "an ordered reduction has 1 to 65536 copies: give four for each worker");
+        }
+        return reduce_in(copies, detail::Sort::plain, std::move(identity), std::move(combine));
     }
 
     /// A value of each part of `length` elements of an array, in order; the last one may be
@@ -281,6 +314,14 @@ public:
     SeriatimEngine* raw() const noexcept { return core_->engine(); }
 
 private:
+    template <class Identity, class Combine>
+    auto reduce_in(std::size_t copies, detail::Sort sort, Identity identity, Combine combine) const {
+        using T = std::decay_t<std::invoke_result_t<Identity&>>;
+        static_assert(std::is_invocable_v<Combine&, T&, T&&>, "combine must take a T& and a T&&, of what identity makes");
+        return Reduction<T>(
+            new detail::ReductionOwner<T>(*core_, copies, sort, std::move(identity), std::move(combine)));
+    }
+
     explicit Engine(detail::Core& core) noexcept : core_(&core) {
         core.hold();
         core.enter();

@@ -42,6 +42,8 @@ enum class ErrorKind : std::int32_t {
     buffer_mismatch = SERIATIM_STATUS_BUFFER_MISMATCH,
     stream_refused = SERIATIM_STATUS_STREAM_REFUSED,
     no_stream = SERIATIM_STATUS_NO_STREAM,
+    cancelled = SERIATIM_STATUS_CANCELLED,
+    deadline_exceeded = SERIATIM_STATUS_DEADLINE_EXCEEDED,
     cannot_commute = SERIATIM_STATUS_CANNOT_COMMUTE,
     other = SERIATIM_STATUS_OTHER,
     null_pointer = SERIATIM_STATUS_NULL_POINTER,

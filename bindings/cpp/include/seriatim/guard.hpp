@@ -9,6 +9,7 @@
 #define SERIATIM_GUARD_HPP
 
 #include <atomic>
+#include <vector>
 
 // Semaphores of POSIX wake a thread without a lock. macOS has none without a name.
 #if defined(__unix__) && !defined(__APPLE__)
@@ -84,7 +85,9 @@ struct Hold {
 /// An access that a thread has.
 class Held {
 public:
-    Held(const Share& share, bool changes) : share_(share), changes_(changes), lease_(share.owner()->core()) {
+    /// `parts` are variables that the access also reads, for a reduction.
+    Held(const Share& share, bool changes, const std::vector<SeriatimVariable>& parts = {})
+        : share_(share), changes_(changes), lease_(share.owner()->core()) {
         SeriatimVariable variable = share.owner()->variable();
         for (Held* held = own; held != nullptr; held = held->outer_) {
             if (held->share_.owner() == share.owner()) {
@@ -93,7 +96,8 @@ public:
         }
         auto wait = changes ? seriatim_wait_until_unused : seriatim_wait_for_variable;
         check(wait(lease_.engine(), variable));
-        push(variable);
+        for (SeriatimVariable part : parts) check(seriatim_wait_for_variable(lease_.engine(), part));
+        push(variable, parts);
         changes ? uses_are_seen(variable) : writes_are_seen(variable);
         outer_ = own;
         own = this;
@@ -135,9 +139,11 @@ public:
     }
 
 private:
-    void push(SeriatimVariable variable) {
+    void push(SeriatimVariable variable, const std::vector<SeriatimVariable>& parts) {
         SeriatimOperation operation{};
         operation.name = "guard";
+        operation.reads = parts.data();
+        operation.read_count = parts.size();
         (changes_ ? operation.writes : operation.reads) = &variable;
         (changes_ ? operation.write_count : operation.read_count) = 1;
         // A failure is the wait's to tell.

@@ -69,8 +69,8 @@ struct Computing : Body {
 
 /// An operation, from `Engine::op`. Setters return it, so that an operation is one expression; one
 /// of the methods at its end pushes it. Each of them takes any number of `read(x)` and `write(y)`,
-/// and then the function, which is given a `const X&` and a `Y&`. It may take a `const RunContext&`
-/// before them.
+/// also `commute(z)` and `reduce(sum)`, and then the function, which is given a `const X&` and a
+/// `Y&`. It may take a `const RunContext&` before them.
 ///
 /// The function is moved into the operation. Up to 8 bytes that can be copied as such, and up to
 /// 112 bytes of any function with what it is lent (8 bytes for each value, 16 for each tile), cost
@@ -102,7 +102,7 @@ public:
             [this](auto&& function, const auto&... accesses) {
                 auto body = this->bind<detail::Shares<0>>(std::forward<decltype(function)>(function), accesses...);
                 detail::check_void<decltype(body)>();
-                this->push(std::move(body));
+                this->push(std::move(body), detail::commuting_of(accesses...));
             },
             std::forward<Given>(given)...);
     }
@@ -122,7 +122,7 @@ public:
                 auto* result = new detail::Result<T>(core_);
                 Pending<T> pending(result);
                 claims_.writes.add(result->variable());
-                this->push(detail::Computing<Body, T>(std::move(body), result));
+                this->push(detail::Computing<Body, T>(std::move(body), result), detail::commuting_of(accesses...));
                 return pending;
             },
             std::forward<Given>(given)...);
@@ -144,9 +144,16 @@ public:
                 auto body = this->bind<detail::Shares<0>>(std::forward<decltype(function)>(function), accesses...);
                 using Call = detail::AsyncCall<decltype(body), detail::Calls::once>;
                 SeriatimOperation& operation = described();
-                auto argument = detail::async_argument<Call>(std::move(body), operation, core_);
-                detail::check(seriatim_push_async(core_.engine(), &operation, Call::run, argument.pointer,
-                                                  argument.deleter));
+                auto commuting = detail::commuting_of(accesses...);
+                auto argument = detail::async_argument<Call>(std::move(body), operation, commuting, core_);
+                if (commuting.count == 0) {
+                    detail::check(seriatim_push_async(core_.engine(), &operation, Call::run, argument.pointer,
+                                                      argument.deleter));
+                } else {
+                    detail::check(seriatim_push_async_commuting(core_.engine(), &operation, commuting.data(),
+                                                                commuting.count, Call::run, argument.pointer,
+                                                                argument.deleter));
+                }
             },
             std::forward<Given>(given)...);
     }
@@ -160,9 +167,10 @@ public:
                 auto body = this->bind<detail::Shares<sizeof...(accesses)>>(std::forward<decltype(function)>(function),
                                                                       accesses...);
                 detail::check_void<decltype(body)>();
+                detail::check_order<std::decay_t<decltype(accesses)>...>();
                 using Call = detail::SyncCall<decltype(body), detail::Calls::many>;
                 SeriatimOperation& operation = described();
-                auto argument = detail::sync_argument<Call>(std::move(body), operation, &core_);
+                auto argument = detail::sync_argument<Call>(std::move(body), operation, detail::Commuting<0>(), &core_);
                 SeriatimOperator* made = nullptr;
                 detail::check(seriatim_operator_new(core_.engine(), &operation, Call::run, argument.pointer,
                                                     argument.deleter, &made));
@@ -178,9 +186,10 @@ public:
             [this](auto&& function, const auto&... accesses) {
                 auto body = this->bind<detail::Shares<sizeof...(accesses)>>(std::forward<decltype(function)>(function),
                                                                       accesses...);
+                detail::check_order<std::decay_t<decltype(accesses)>...>();
                 using Call = detail::AsyncCall<decltype(body), detail::Calls::many>;
                 SeriatimOperation& operation = described();
-                auto argument = detail::async_argument<Call>(std::move(body), operation, core_);
+                auto argument = detail::async_argument<Call>(std::move(body), operation, detail::Commuting<0>(), core_);
                 SeriatimOperator* made = nullptr;
                 detail::check(seriatim_operator_new_async(core_.engine(), &operation, Call::run, argument.pointer,
                                                           argument.deleter, &made));
@@ -190,12 +199,17 @@ public:
     }
 
 private:
-    template <class Body>
-    void push(Body&& body) {
+    template <class Body, class Commuting>
+    void push(Body&& body, const Commuting& commuting) {
         using Call = detail::SyncCall<std::decay_t<Body>, detail::Calls::once>;
         SeriatimOperation& operation = described();
-        auto argument = detail::sync_argument<Call>(std::move(body), operation, &core_);
-        detail::check(seriatim_push(core_.engine(), &operation, Call::run, argument.pointer, argument.deleter));
+        auto argument = detail::sync_argument<Call>(std::move(body), operation, commuting, &core_);
+        if (commuting.count == 0) {
+            detail::check(seriatim_push(core_.engine(), &operation, Call::run, argument.pointer, argument.deleter));
+        } else {
+            detail::check(seriatim_push_commuting(core_.engine(), &operation, commuting.data(), commuting.count,
+                                                  Call::run, argument.pointer, argument.deleter));
+        }
     }
 
     detail::Core& core_;

@@ -17,6 +17,7 @@
 #include <seriatim/guard.hpp>
 #include <seriatim/operation.hpp>
 #include <seriatim/pending.hpp>
+#include <seriatim/reduction.hpp>
 #include <seriatim/run_context.hpp>
 #include <seriatim/settings.hpp>
 #include <seriatim/span.hpp>

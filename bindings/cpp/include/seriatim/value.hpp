@@ -38,7 +38,7 @@ public:
     }
 
 protected:
-    explicit Owner(Core& core) : Kept(core) {}
+    explicit Owner(Core& core, Sort sort = Sort::plain) : Kept(core, sort) {}
 
 private:
     std::atomic<std::size_t> handles_{1};
@@ -48,8 +48,8 @@ template <class T>
 class ValueOwner final : public Owner {
 public:
     template <class... Arguments>
-    explicit ValueOwner(Core& core, Arguments&&... arguments)
-        : Owner(core), value(std::forward<Arguments>(arguments)...) {}
+    explicit ValueOwner(Sort sort, Core& core, Arguments&&... arguments)
+        : Owner(core, sort), value(std::forward<Arguments>(arguments)...) {}
 
     T value;
 };

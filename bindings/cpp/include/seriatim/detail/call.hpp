@@ -184,10 +184,11 @@ struct Argument {
     Trace* trace;
 };
 
-/// The argument of a synchronous body.
-template <class Call, class Body>
+/// The argument of a synchronous body. `commuting` is what its operation commutes on.
+template <class Call, class Body, class Commuting>
 Argument sync_argument(Body&& body, [[maybe_unused]] const SeriatimOperation& operation,
-                       [[maybe_unused]] void* engine, [[maybe_unused]] void* graph = nullptr) {
+                       [[maybe_unused]] const Commuting& commuting, [[maybe_unused]] void* engine,
+                       [[maybe_unused]] void* graph = nullptr) {
     using Bare = std::decay_t<Body>;
     if constexpr (is_packed<Bare>) {
         void* pointer = nullptr;
@@ -196,16 +197,19 @@ Argument sync_argument(Body&& body, [[maybe_unused]] const SeriatimOperation& op
     } else {
         auto* held = make<typename Call::Held>(std::move(body));
         held->uses(operation, engine, graph);
+        held->commutes(commuting.data(), commuting.count);
         held->pushed();
         return {held, Call::discard, held};
     }
 }
 
 /// The argument of an asynchronous body.
-template <class Call, class Body>
-Argument async_argument(Body&& body, const SeriatimOperation& operation, Core& core, void* graph = nullptr) {
+template <class Call, class Body, class Commuting>
+Argument async_argument(Body&& body, const SeriatimOperation& operation, const Commuting& commuting, Core& core,
+                        void* graph = nullptr) {
     auto* held = make<typename Call::Held>(std::move(body), core);
     held->uses(operation, &core, graph);
+    held->commutes(commuting.data(), commuting.count);
     held->pushed();
     return {held, Call::discard, held};
 }

@@ -59,6 +59,23 @@ struct Claims {
     void add(const Write<Handle>& access) {
         writes.add(access.handle.variable());
     }
+    /// Those have a list of their own: `Commuting`.
+    template <class Handle>
+    void add(const Commute<Handle>&) noexcept {}
+
+    template <class T>
+    void add(const Read<Reduction<T>>& access) {
+        access.handle.claim(*this);
+    }
+    template <class T>
+    void add(const Write<Reduction<T>>& access) {
+        access.handle.claim(*this);
+    }
+    template <class T>
+    void add(const Reduce<Reduction<T>>& access) {
+        reads.add(access.handle.variable());
+        if (!access.handle.commutes()) writes.add(access.copy.variable());
+    }
 
     /// Puts the lists into an operation, which points into this then.
     void enter(SeriatimOperation& operation) const noexcept {

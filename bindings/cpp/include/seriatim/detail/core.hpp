@@ -24,6 +24,9 @@ namespace seriatim::detail {
 
 class Core;
 
+/// Whether operations may commute on a variable.
+enum class Sort { plain, commutative };
+
 /// Something that lies behind a variable, and is deleted when the variable's last use is over.
 class Kept {
 public:
@@ -38,7 +41,7 @@ public:
 
 protected:
     /// Makes a variable.
-    explicit Kept(Core& core);
+    explicit Kept(Core& core, Sort sort = Sort::plain);
     virtual ~Kept();
 
 private:
@@ -226,9 +229,10 @@ inline void Core::report(const std::exception_ptr& exception) noexcept {
     });
 }
 
-inline Kept::Kept(Core& core) : core_(core) {
+inline Kept::Kept(Core& core, Sort sort) : core_(core) {
     core.ask_again();
-    check(seriatim_variable_new(Lease(core).engine(), &variable_));
+    auto make = sort == Sort::plain ? seriatim_variable_new : seriatim_variable_new_commutative;
+    check(make(Lease(core).engine(), &variable_));
     core.hold();
 }
 

@@ -87,6 +87,9 @@ public:
         writes_.assign(operation.writes, operation.writes + operation.write_count);
     }
 
+    /// What it commutes on, which it changes alone.
+    void commutes(const SeriatimVariable* list, std::size_t count) { writes_.insert(writes_.end(), list, list + count); }
+
     void pushed() { release(&clock_[0]); }
 
     void begins() {
@@ -135,6 +138,7 @@ inline void gives_up(SeriatimVariable, bool) {}
 class Trace {
 public:
     void uses(const SeriatimOperation&, void*, void* = nullptr) {}
+    void commutes(const SeriatimVariable*, std::size_t) {}
     void pushed() {}
     void begins() {}
     void ends() {}
