@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ._engine import Engine
 
 # How long NumPy may look whether two arrays with common bounds share an element. What it does not
-# find out counts as shared.
-_EFFORT = 10_000
+# find out counts as shared. The types of NumPy 2.4 know no such number.
+_EFFORT: Any = 10_000
 
 
 def _shares(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
