@@ -1,5 +1,5 @@
-// A histogram to which many operations add at once, each in a copy of its own, and a sum whose bits do not depend on
-// the number of workers. The copies are combined before somebody looks.
+// A histogram to which many operations add at once, each in a copy of its own, and a sum whose bits
+// do not depend on the number of workers. The copies are combined before somebody looks.
 //
 //   cc -std=c11 -pthread $(pkg-config --cflags --libs seriatim) reduce.c -o reduce
 

@@ -1467,8 +1467,8 @@ SeriatimStatus seriatim_reduction_new(const struct SeriatimEngine *engine,
 // worker. Otherwise it is as one of `seriatim_reduction_new()`.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_SETTING` unless there are 1 to 65,536 copies. The reducer's deleter has then
-// run.
+// `SERIATIM_STATUS_BAD_SETTING` unless there are 1 to 65,536 copies. The reducer's deleter has
+// then run.
 //
 // # Safety
 // As for `seriatim_reduction_new()`.

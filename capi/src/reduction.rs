@@ -142,7 +142,8 @@ impl Part {
             return None;
         }
         let Reducer { combine, argument, .. } = &*self.reducer;
-        // SAFETY: the function comes with the argument; both parts are there, and are this thread's.
+        // SAFETY: the function comes with the argument; both parts are there, and are this
+        // thread's.
         let code = unsafe { combine(argument.pointer(), self.pointer.get(), part.pointer.get()) };
         (code != 0).then(|| format!("parts of a reduction are missing: its function that combines returned {code}"))
     }
@@ -215,8 +216,8 @@ pub unsafe extern "C" fn seriatim_reduction_new(
 /// worker. Otherwise it is as one of `seriatim_reduction_new()`.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_SETTING` unless there are 1 to 65,536 copies. The reducer's deleter has then
-/// run.
+/// `SERIATIM_STATUS_BAD_SETTING` unless there are 1 to 65,536 copies. The reducer's deleter has
+/// then run.
 ///
 /// # Safety
 /// As for `seriatim_reduction_new()`.

@@ -1,5 +1,5 @@
-// `read(x)`, `write(x)` and `commute(x)`: what an operation uses, and what its function is given for
-// it. `reduction.hpp` has `reduce(x)`.
+// `read(x)`, `write(x)` and `commute(x)`: what an operation uses, and what its function is given
+// for it. `reduction.hpp` has `reduce(x)`.
 //
 // `operation.hpp`, `capture.hpp` and `engine.hpp` enter accesses into an operation, and bind them
 // with its function to a body (`detail/call.hpp`).
@@ -52,12 +52,12 @@ struct Write {
     const Handle& handle;
 };
 
-/// Says that an operation changes a value of `Engine::commutative` in any order with others that do,
-/// one at a time: its function is given a `T&`. Made by `commute`. No thread waits for another:
+/// Says that an operation changes a value of `Engine::commutative` in any order with others that
+/// do, one at a time: its function is given a `T&`. Made by `commute`. No thread waits for another:
 /// what finds the value taken is put aside, and one whose other values are late holds nobody up.
 ///
-/// For `run`, `compute` and `run_async`, which throw an `Error` of kind `cannot_commute` for a value
-/// that was not made so, and on a GPU.
+/// For `run`, `compute` and `run_async`, which throw an `Error` of kind `cannot_commute` for a
+/// value that was not made so, and on a GPU.
 template <class Handle>
 struct Commute {
     using Lent = decltype(Access<Handle>::write(std::declval<typename Access<Handle>::Place>()));

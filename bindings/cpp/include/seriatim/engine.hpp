@@ -93,10 +93,10 @@ public:
             new detail::ValueOwner<Bare>(detail::Sort::commutative, *core_, std::forward<T>(value)));
     }
 
-    /// A reduction whose parts are combined in any order: see `Reduction`. `identity()` makes a part
-    /// that adds nothing, and `combine(into, part)` adds one to another: a `T&` and a `T&&`. It has
-    /// four copies for each worker. `combine` is associative and commutative; `identity` is called
-    /// on any thread.
+    /// A reduction whose parts are combined in any order: see `Reduction`. `identity()` makes a
+    /// part that adds nothing, and `combine(into, part)` adds one to another: a `T&` and a `T&&`.
+    /// It has four copies for each worker. `combine` is associative and commutative; `identity` is
+    /// called on any thread.
     template <class Identity, class Combine>
     auto reduction(Identity identity, Combine combine) const {
         std::size_t workers = std::stoul(setting("CPU_WORKERS"));

@@ -1,11 +1,12 @@
 // `Reduction`: a value to which many operations add parts at once, each in one of several copies,
 // which are combined before the value is next used. `engine.hpp` makes them.
 //
-// There is nothing of reductions in the engine: the value and each copy have a variable. An operation
-// that reduces reads the value's variable, by which it keeps its place, and commutes on that of one
-// copy, or writes it if the reduction is ordered. Any other use writes the value's variable, so it
-// comes behind all parts before it and is alone, and reads those of the copies, whose marks tell of
-// parts that have failed. The first such use combines the copies, on its thread.
+// There is nothing of reductions in the engine: the value and each copy have a variable. An
+// operation that reduces reads the value's variable, by which it keeps its place, and commutes on
+// that of one copy, or writes it if the reduction is ordered. Any other use writes the value's
+// variable, so it comes behind all parts before it and is alone, and reads those of the copies,
+// whose marks tell of parts that have failed. The first such use combines the copies, on its
+// thread.
 //
 // The functions of the C interface for reductions are not used: they lend memory that the library
 // has asked for, which neither the types here nor ThreadSanitizer would see through.
@@ -105,8 +106,8 @@ private:
 
 /// A value to which operations add at once. One that names `reduce(sum)` is lent a copy as a `T&`,
 /// and adds its part to what it finds there: copies begin as what `identity()` makes. One that
-/// names `read(sum)` or `write(sum)` is lent the value, into which all parts that were pushed before
-/// have been combined by then; such operations run one at a time.
+/// names `read(sum)` or `write(sum)` is lent the value, into which all parts that were pushed
+/// before have been combined by then; such operations run one at a time.
 ///
 ///     auto sum = engine.reduction([] { return 0L; }, [](long& sum, long part) { sum += part; });
 ///     for (auto& block : blocks) {
@@ -119,8 +120,8 @@ private:
 /// An operation that reduces and fails fails what uses the value, as a write does. If `identity` or
 /// `combine` throws, the use that combines the copies does, and parts are missing.
 ///
-/// Copies of a handle are the same reduction. Graphs and operators may read and write it, and do not
-/// reduce: `make_operator(reduce(sum), …)` does not compile.
+/// Copies of a handle are the same reduction. Graphs and operators may read and write it, and do
+/// not reduce: `make_operator(reduce(sum), …)` does not compile.
 template <class T>
 class Reduction {
 public:
@@ -128,7 +129,8 @@ public:
     explicit Reduction(detail::ReductionOwner<T>* owner) noexcept : share_(owner), owner_(owner) {}
 
     /// The variable that stands for the value: what writes it comes behind all parts that were
-    /// pushed before, what reads it behind uses of the value. A part that fails leaves no mark there.
+    /// pushed before, what reads it behind uses of the value. A part that fails leaves no mark
+    /// there.
     SeriatimVariable variable() const noexcept { return owner_->variable(); }
 
     /// Waits until every part that was pushed before is added, combines them, and reads the value.
