@@ -111,6 +111,7 @@ pub use api::parameter::Parameter;
 pub use api::pending::Pending;
 pub use api::pipeline::Pipeline;
 pub use api::scope::{Scope, ScopeBuilder};
+pub use api::scope_limits::LimitedScopeBuilder;
 pub use api::typed::each_iter::{EachIter, EachIterMut};
 pub use api::typed::guard::{ReadGuard, WriteGuard};
 pub use api::typed::part::ScopePart;

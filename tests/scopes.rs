@@ -6,6 +6,8 @@ mod common;
 mod cycles;
 #[path = "scopes/inside.rs"]
 mod inside;
+#[path = "scopes/limits.rs"]
+mod limits;
 #[path = "scopes/oracle.rs"]
 mod oracle;
 #[path = "scopes/outside.rs"]

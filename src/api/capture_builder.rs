@@ -1,7 +1,7 @@
 //! `CaptureBuilder`: an operation of a graph that is being captured. `Capture::op`
 //! (`src/api/capture.rs`) makes it.
 //!
-//! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`, `short`,
+//! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`,
 //! `profiled`, `operator` and `async_operator`; it alone has `device_graph`. A method is changed in
 //! both files. The ends for typed values are in `src/api/typed/run.rs`. It is `Send`: a thread may
 //! hand it to another. It borrows the recording of its capture, so nothing else uses that
@@ -134,6 +134,26 @@ impl CaptureBuilder<'_> {
     pub fn property(mut self, property: Property) -> Self {
         self.draft.request_mut().property = property;
         self
+    }
+
+    /// Declares that the closure takes well under a microsecond, and waits for nothing that the
+    /// replaying thread does later. This is [`Property::Short`]. The pushes of a
+    /// [`Pipeline`](crate::Pipeline) may then run it themselves, as
+    /// [`OperationBuilder::short`](crate::OperationBuilder::short) says. A graph measures what its
+    /// operations take, and needs no such word.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.value(0);
+    /// let (mut steps, ()) = engine.capture_pipeline(|c| {
+    ///     c.op("count").short().run(seriatim::Write(&x), |x| *x += 1)
+    /// })?;
+    /// (0..100).try_for_each(|_| steps.replay())?;
+    /// assert_eq!(*x.read()?, 100);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn short(self) -> Self {
+        self.property(Property::Short)
     }
 
     /// Sets where the operation runs. The default is `cpu(0)`, any worker of the processor.

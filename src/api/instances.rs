@@ -110,9 +110,20 @@ impl Instances {
     /// assert_eq!(engine.capture_instances(2, |_, _| Ok(()))?.0.len(), 2);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    #[allow(clippy::len_without_is_empty)] // it never is
     pub fn len(&self) -> usize {
         self.graphs.len()
+    }
+
+    /// Whether there are no instances: never, as [`capture_instances`](Engine::capture_instances)
+    /// makes 1 or more.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// assert!(!engine.capture_instances(2, |_, _| Ok(()))?.0.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.graphs.is_empty()
     }
 
     /// The graph of one instance, to be replayed by itself, with a priority say.

@@ -39,6 +39,7 @@ pub mod push;
 pub mod push_future;
 pub mod runs_inside;
 pub mod scope;
+pub mod scope_limits;
 pub mod stats;
 pub mod system;
 pub mod typed;

@@ -215,7 +215,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 #[must_use = "an operation is not pushed until push() or run() is called"]
 pub struct ScopeBuilder<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
-    draft: Draft,
+    pub(super) draft: Draft,
 }
 
 impl<'scope> ScopeBuilder<'scope, '_> {

@@ -39,6 +39,7 @@ use std::sync::Arc;
 /// assert_eq!((error.kind(), error.operation()), (ErrorKind::Cancelled, Some("load")));
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+#[must_use = "a token cancels only what is pushed with it"]
 #[derive(Clone)]
 pub struct CancelToken(Arc<CancelFlag>);
 

@@ -81,6 +81,7 @@ impl Due {
 /// engine.wait_for_var(x)?;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+#[must_use = "a completion that is dropped unused fails its operation"]
 pub struct Completion {
     engine: Option<Arc<dyn Finish>>,
     block: *mut Block,

@@ -330,6 +330,7 @@ fn instances_run_at_once() {
     }
     assert_eq!((meeting.alone(), ran.load(SeqCst)), (0, 20));
     assert!(instances.graph(1).is_some() && instances.graph(2).is_none());
+    assert!(instances.len() == 2 && !instances.is_empty());
     assert_says(
         &engine.capture_instances(0, |_, _| Ok(())).unwrap_err(),
         ErrorKind::BadSetting,

@@ -171,6 +171,30 @@ fn by_default_only_what_is_declared_short_runs_inside_its_push() {
 }
 
 #[test]
+fn what_is_declared_short_in_a_pipeline_runs_inside_its_replays() {
+    let _watchdog = Watchdog::new(60, "declared short in a pipeline");
+    for kind in [Kind::PerDevice, Kind::Pooled] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+        let inside = |short: bool| {
+            let (x, inside) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
+            let counted = Arc::clone(&inside);
+            let body = move |run: &RunContext<'_>| _ = counted.fetch_add(usize::from(run.worker().is_none()), Relaxed);
+            let (mut steps, ()) = engine
+                .capture_pipeline(|c| {
+                    let step = c.op("count").write(x);
+                    if short { step.short() } else { step }.push(body)
+                })
+                .unwrap();
+            (0..1_000).for_each(|_| steps.replay().unwrap());
+            engine.wait_for_all().unwrap();
+            inside.load(Relaxed)
+        };
+        assert_eq!(inside(false), 0, "{kind}: undeclared");
+        while inside(true) < 500 {}
+    }
+}
+
+#[test]
 fn with_a_bound_nothing_runs_inside_its_push() {
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).bound(1_000);
     assert_eq!(inside(&engine.build().unwrap(), true, 5_000), 0);
