@@ -156,6 +156,7 @@ pub mod gpu {
     pub use crate::api::device_data::DeviceData;
     pub use crate::api::device_handle::DeviceHandle;
     pub use crate::api::pinned_data::{PinnedData, PinnedRef, PinnedRefMut};
+    pub use crate::api::typed::device_slice::{DeviceSlice, DeviceSliceMut};
     pub use crate::device::backend::{Backend, Class};
     pub use crate::device::clock::DeviceClock;
     #[cfg(feature = "cuda")]

@@ -48,6 +48,8 @@ mod sweep;
 mod sweep_programs;
 #[path = "cuda_engine/teeth.rs"]
 mod teeth;
+#[path = "cuda_engine/typed.rs"]
+mod typed;
 
 /// Not a test of its own: carries out what a test asks of a child process.
 #[test]

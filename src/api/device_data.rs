@@ -16,7 +16,7 @@ use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::operation::context::RunContext;
 use crate::variable::handle::Variable;
 use std::fmt;
@@ -32,7 +32,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 ///
 /// The processor does not touch the array: [`Engine::copy`](crate::Engine::copy) brings it to a
 /// [`PinnedData`](crate::gpu::PinnedData) and back, and operations of the device use it by its
-/// address.
+/// address. [`run_with`](crate::OperationBuilder::run_with) takes `&array` and
+/// [`Write(&array)`](crate::Write), and gives its closure a
+/// [`DeviceSlice`](crate::gpu::DeviceSlice); or the array is declared as any variable:
 ///
 /// ```
 /// use seriatim::gpu::{DeviceData, Immediate};
@@ -119,6 +121,21 @@ impl<T: Plain> DeviceData<T> {
     fn taken(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
         let (data, _) = lease::<T>(device, MemoryKind::Device, length)?;
         Ok(DeviceData { data, length, context: device.context(), of: PhantomData })
+    }
+
+    /// Refuses an operation of another context than the array's.
+    ///
+    /// # Errors
+    /// [`BufferMismatch`](ErrorKind::BufferMismatch).
+    pub(super) fn check_context(&self, context: Context) -> Result<(), Error> {
+        if context == self.context {
+            return Ok(());
+        }
+        let text = format!(
+            "an operation of {context} names an array of {own}: give it the array's .context(), or copy what it needs",
+            own = self.context
+        );
+        Err(Error::new(ErrorKind::BufferMismatch, text))
     }
 
     /// The variable to declare. `&array` itself is accepted as well.

@@ -357,6 +357,7 @@ impl<'scope> ScopeBuilder<'scope, '_> {
         F: for<'a> FnOnce(&RunContext<'_>, V::Item<'a>) -> R + Send + 'scope,
         R: IntoOutcome,
     {
+        resources.check(self.draft.request().context)?;
         let open = &self.scope.open;
         let typed = self.draft.count();
         let mut entry = Entering { draft: &mut self.draft, scope: open.identity(), own: 0 };

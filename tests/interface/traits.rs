@@ -19,6 +19,7 @@ fn everything_can_be_sent_shared_and_shown() {
     shared::<(Value<u8>, Value<[u8]>, Value<Cell<u8>>, Each<'_, u8>, EachMut<'_, u8>, Write<&Value<u8>>)>();
     shared::<(EachIter<'_, u8>, EachIterMut<'_, u8>, CancelToken, StartLimits, Pipeline, Instances)>();
     shared::<(Stats, WorkerStats, PoolStats, CriticalPath)>();
+    shared::<(Reduction<Cell<u8>>, Reduce<&Reduction<u8>>, DeviceSlice<'_, u8>, DeviceSliceMut<'_, u8>)>();
     #[cfg(feature = "cuda")]
     shared::<Cuda>();
     fn seam<T: Send + Sync + ?Sized>() {}

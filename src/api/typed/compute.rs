@@ -68,6 +68,7 @@ impl OperationBuilder<'_> {
         T: Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
         let held = resources.enter(&mut Entering::new(&mut self.draft));
         let closure = move |_: &RunContext<'_>| {

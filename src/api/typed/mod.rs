@@ -2,10 +2,11 @@
 //! and the closure gets plain references.
 //!
 //! `value.rs` has the values, and says why all of it is sound; `tiles.rs` makes several of one
-//! array. `resources.rs` and `slices.rs` (with `each_iter.rs`) have what an operation may name,
-//! `run.rs` the ends of the builders that take it, and `compute.rs` those that give a result.
-//! `guard.rs` is for threads outside of operations, `part.rs` for operations of a scope,
-//! `reduction.rs` with `reduce.rs` for values that operations add to at once.
+//! array. `resources.rs`, `several.rs`, `slices.rs` (with `each_iter.rs`) and `device_slice.rs`
+//! have what an operation may name, `run.rs` the ends of the builders that take it, and
+//! `compute.rs` those that give a result. `guard.rs` is for threads outside of operations,
+//! `part.rs` for operations of a scope, `reduction.rs` with `reduce.rs` for values that operations
+//! add to at once.
 //!
 //! Three spellings were written and compared:
 //!
@@ -22,6 +23,7 @@
 //! trait of our own over closures would not.
 
 pub mod compute;
+pub mod device_slice;
 pub mod each_iter;
 pub mod guard;
 pub mod part;
@@ -29,6 +31,7 @@ pub mod reduce;
 pub mod reduction;
 pub mod resources;
 pub mod run;
+pub mod several;
 pub mod slices;
 pub mod tiles;
 pub mod value;

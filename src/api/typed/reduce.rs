@@ -1,7 +1,7 @@
 //! `Reduce`: what operations are lent of a reduction: a copy, or the value behind all copies.
 //!
-//! `run.rs` enters and lends it, as all resources (`resources.rs`). `reduction.rs` has the value and
-//! its copies, and says why this is sound.
+//! `run.rs` enters and lends it, as all resources (`resources.rs`). `reduction.rs` has the value
+//! and its copies, and says why this is sound.
 
 use crate::api::typed::reduction::{ReducedValue, Reduction};
 use crate::api::typed::resources::{Entering, Keepers, Lendable, Resources, Write};

@@ -1,14 +1,16 @@
-//! `Resources`: what an operation is lent, and how it says so. `&value`, `Write(&value)`, and
-//! options, arrays and tuples of them are here; slices are in `slices.rs`.
+//! `Resources`: what an operation is lent, and how it says so. `&value`, `Write(&value)` and
+//! `Commute(&value)` are here. Options, lists and tuples of resources are in `several.rs`, slices
+//! in `slices.rs`, arrays of devices in `device_slice.rs`, and reductions in `reduce.rs`.
 //!
 //! `run.rs` calls all of it: `enter` and `keep` on the thread that pushes or captures, `lend` on
 //! the thread that calls the closure. In between there are addresses (`ReadPlace`, `WritePlace`) in
 //! the operation's block, with nothing counted.
 
 use crate::api::typed::value::{Value, ValueOwner};
+use crate::device::Context;
 use crate::engine::draft::Draft;
+use crate::error::Error;
 use crate::operation::access::Mode;
-use std::array;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::ptr::{null, NonNull};
@@ -22,6 +24,9 @@ use std::sync::Arc;
 /// | `&value`, a [`&Value<T>`](Value) | `&T` |
 /// | [`Write(&value)`](Write) | `&mut T` |
 /// | [`Commute(&value)`](Commute) | `&mut T` |
+/// | [`Reduce(&sum)`](crate::Reduce), a [`Reduction<T>`](crate::Reduction) | `&mut T` |
+/// | `&array`, a [`&DeviceData<T>`](crate::gpu::DeviceData) | a [`DeviceSlice<T>`](crate::gpu::DeviceSlice) |
+/// | `Write(&array)` | a [`DeviceSliceMut<T>`](crate::gpu::DeviceSliceMut) |
 /// | `&values[..]`, a slice of values | [`Each<T>`](crate::Each), of which each is a `&T` |
 /// | `Write(&values[..])` | [`EachMut<T>`](crate::EachMut), of which each is a `&mut T` |
 /// | an `Option` of one of these | an `Option` |
@@ -58,6 +63,14 @@ pub trait Resources<Where = Anywhere>: Lendable {
     /// What the operation keeps until it runs.
     #[doc(hidden)]
     type Held: Send + Sync + 'static;
+
+    /// Refuses what an operation of this context cannot be lent. Asked before it is entered.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn check(&self, context: Context) -> Result<(), Error> {
+        let _ = context;
+        Ok(())
+    }
 
     /// Adds the claims to the operation.
     #[doc(hidden)]
@@ -310,88 +323,3 @@ impl<T: ?Sized + Send + 'static, W> Resources<W> for Commute<&Value<T>> {
         unsafe { held.lend_mut() }
     }
 }
-
-impl<R: Lendable> Lendable for Option<R> {}
-
-impl<R: Resources<W>, W> Resources<W> for Option<R> {
-    type Item<'a> = Option<R::Item<'a>>;
-    type Held = Option<R::Held>;
-
-    #[inline(always)]
-    fn enter(&self, entry: &mut Entering<'_>) -> Option<R::Held> {
-        self.as_ref().map(|resources| resources.enter(entry))
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.iter().for_each(|resources| resources.keep(kept));
-    }
-
-    #[inline(always)]
-    unsafe fn lend<'a>(held: &'a Option<R::Held>) -> Option<R::Item<'a>> {
-        // SAFETY: by the contract.
-        held.as_ref().map(|held| unsafe { R::lend(held) })
-    }
-}
-
-impl<R: Lendable, const N: usize> Lendable for [R; N] {}
-
-impl<R: Resources<W>, W, const N: usize> Resources<W> for [R; N] {
-    type Item<'a> = [R::Item<'a>; N];
-    type Held = [R::Held; N];
-
-    #[inline(always)]
-    fn enter(&self, entry: &mut Entering<'_>) -> [R::Held; N] {
-        array::from_fn(|at| self[at].enter(entry))
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.iter().for_each(|resources| resources.keep(kept));
-    }
-
-    #[inline(always)]
-    unsafe fn lend<'a>(held: &'a [R::Held; N]) -> [R::Item<'a>; N] {
-        // SAFETY: by the contract.
-        array::from_fn(|at| unsafe { R::lend(&held[at]) })
-    }
-}
-
-macro_rules! tuple {
-    ($($name:ident $at:tt),*) => {
-        impl<$($name: Lendable),*> Lendable for ($($name,)*) {}
-
-        #[allow(unused_variables, clippy::unused_unit)]
-        impl<W, $($name: Resources<W>),*> Resources<W> for ($($name,)*) {
-            type Item<'a> = ($($name::Item<'a>,)*);
-            type Held = ($($name::Held,)*);
-
-            #[inline(always)]
-            fn enter(&self, entry: &mut Entering<'_>) -> Self::Held {
-                ($(self.$at.enter(entry),)*)
-            }
-
-            fn keep(&self, kept: &mut Keepers) {
-                $(self.$at.keep(kept);)*
-            }
-
-            #[inline(always)]
-            unsafe fn lend<'a>(held: &'a Self::Held) -> Self::Item<'a> {
-                // SAFETY: by the contract.
-                ($(unsafe { $name::lend(&held.$at) },)*)
-            }
-        }
-    };
-}
-
-tuple!();
-tuple!(A 0);
-tuple!(A 0, B 1);
-tuple!(A 0, B 1, C 2);
-tuple!(A 0, B 1, C 2, D 3);
-tuple!(A 0, B 1, C 2, D 3, E 4);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);

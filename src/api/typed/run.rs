@@ -39,7 +39,8 @@ impl OperationBuilder<'_> {
     /// [`BorrowConflict`](crate::ErrorKind::BorrowConflict) if a value is named twice, once to
     /// change it; and those of [`Engine::push_sync`](crate::Engine::push_sync), of which
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable) says that a value is of another
-    /// engine. Nothing is pushed then.
+    /// engine. [`BufferMismatch`](crate::ErrorKind::BufferMismatch) if an array of a device is
+    /// named, and the operation is none of that device. Nothing is pushed then.
     ///
     /// ```
     /// use seriatim::{Engine, ErrorKind, Write};
@@ -59,6 +60,7 @@ impl OperationBuilder<'_> {
         F: for<'a> FnOnce(V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
+        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
         let held = resources.enter(&mut Entering::new(&mut self.draft));
         let call = move |_: &RunContext<'_>| {
@@ -92,6 +94,7 @@ impl OperationBuilder<'_> {
         F: for<'a> FnOnce(&RunContext<'_>, V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
+        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
         let held = resources.enter(&mut Entering::new(&mut self.draft));
         let call = move |run: &RunContext<'_>| {
@@ -203,6 +206,7 @@ impl CaptureBuilder<'_> {
         F: for<'a> FnMut(&RunContext<'_>, V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
+        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
         let (held, mut kept) = (resources.enter(&mut Entering::new(&mut self.draft)), Keepers::default());
         resources.keep(&mut kept);

@@ -1,6 +1,5 @@
 //! Slices of values as resources of one operation: `&values[..]` and `Write(&values[..])`, which
-//! the closure is given as an [`Each`] or an [`EachMut`]; and a `Vec` of any resources, which it is
-//! given as a `Vec`.
+//! the closure is given as an [`Each`] or an [`EachMut`].
 //!
 //! How many there are is known when the program runs, so the push allocates a list of their
 //! addresses, which the operation keeps. The views are on the thread that calls the closure.
@@ -330,25 +329,5 @@ impl<T: ?Sized + Send + 'static, W> Resources<W> for Write<&[Value<T>]> {
 
     unsafe fn lend<'a>(held: &'a Box<[WritePlace<T>]>) -> EachMut<'a, T> {
         EachMut(held, PhantomData)
-    }
-}
-
-impl<R: Lendable> Lendable for Vec<R> {}
-
-impl<R: Resources<W>, W> Resources<W> for Vec<R> {
-    type Item<'a> = Vec<R::Item<'a>>;
-    type Held = Box<[R::Held]>;
-
-    fn enter(&self, entry: &mut Entering<'_>) -> Box<[R::Held]> {
-        self.iter().map(|resources| resources.enter(entry)).collect()
-    }
-
-    fn keep(&self, kept: &mut Keepers) {
-        self.iter().for_each(|resources| resources.keep(kept));
-    }
-
-    unsafe fn lend<'a>(held: &'a Box<[R::Held]>) -> Vec<R::Item<'a>> {
-        // SAFETY: by the contract.
-        held.iter().map(|held| unsafe { R::lend(held) }).collect()
     }
 }
