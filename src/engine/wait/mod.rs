@@ -3,8 +3,8 @@
 //! thread then keeps ([`hold`]); for the children of a scope ([`for_scope`]). Futures wait without
 //! a thread: see `engine/future/`.
 //!
-//! Used by `api/` and `scope/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the
-//! wait lists, which `engine/fork.rs` locks.
+//! Used by `api/` and `scope/`, by `engine/lifecycle.rs` to drain, and by `engine/backpressure.rs`
+//! at a bound. `engine/core.rs` has the wait lists, which `engine/fork.rs` locks.
 
 pub mod crosswise;
 mod event;

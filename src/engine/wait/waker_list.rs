@@ -1,9 +1,10 @@
 //! The wakers of the futures that wait for a condition of the whole engine, without a lock.
 //!
 //! Used by `wait/wait_list.rs`, which has one beside its list of threads, and through that by
-//! `engine/future/all.rs`. A future takes a place of its own ([`WakerList::join`]), stores its
-//! waker there at each poll, and gives the place back. Places are never freed before the list: a
-//! later future takes one again. So there are as many as there were futures at once.
+//! `engine/future/all.rs`. `engine/backpressure.rs` asks whether a waker is being called. A future
+//! takes a place of its own ([`WakerList::join`]), stores its waker there at each poll, and gives
+//! the place back. Places are never freed before the list: a later future takes one again. So there
+//! are as many as there were futures at once.
 //!
 //! Any thread may do any of this at any time. `next` does not change once a place is in the list.
 
