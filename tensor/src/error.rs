@@ -54,6 +54,10 @@ pub enum ErrorKind {
     NotRecorded,
     /// The call may not be used while operations are recorded.
     Recording,
+    /// The call may not be used while a step is captured, or not in a captured step.
+    Capturing,
+    /// The array was made inside of a captured step, which has not returned it.
+    InsideStep,
     /// A file or a text is not of the format that it should have.
     BadFormat,
     /// The system refused to read or write a file. Its error is the
@@ -146,7 +150,14 @@ impl std::error::Error for Error {
 impl From<seriatim::Error> for Error {
     fn from(error: seriatim::Error) -> Error {
         let inner = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<Error>());
-        let kind = inner.map_or(ErrorKind::Engine, Error::kind);
-        Error::with_source(kind, error.to_string(), error)
+        let kind = inner.map(Error::kind);
+        match (kind, error.kind()) {
+            // Variables of arrays are deleted with the last handle, but for those of a step.
+            (None, seriatim::ErrorKind::PrivateVariable | seriatim::ErrorKind::VariableDeleted) => {
+                let message = format!("an array that was made inside of a captured step is used: return it; {error}");
+                Error::with_source(ErrorKind::InsideStep, message, error)
+            }
+            (kind, _) => Error::with_source(kind.unwrap_or(ErrorKind::Engine), error.to_string(), error),
+        }
     }
 }

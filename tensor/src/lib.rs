@@ -20,7 +20,9 @@
 //! | make arrays, read values | [`NDArray`], [`Runtime`], [`DType`] |
 //! | call operators by name, list them | [`operator::Op`], [`operator::list_all_ops`] |
 //! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`] |
-//! | compute gradients | [`autograd`], [`optimizer::Sgd`] |
+//! | compute gradients | [`autograd`] |
+//! | train | [`optimizer`], [`initializer`], [`metric`] |
+//! | make a step that costs little | [`Step`], [`Parameter`] |
 //! | draw random numbers | [`Runtime::random`], [`Distribution`], [`resource::Philox`] |
 //! | limit and watch memory | [`storage::Storage`] |
 //! | read and write files | [`NDArray::load_npy`], [`load_safetensors`], [`load_params`] |
@@ -31,9 +33,9 @@
 
 #![deny(missing_docs, missing_debug_implementations)]
 
-// A folder imports from those to its right: serialize → optimizer → autograd → operator → ndarray →
-// resource → storage → kernel → request → shape → dtype → error. `tests/structure.rs` holds the
-// source to it.
+// A folder imports from those to its right: serialize → step → initializer → metric → optimizer →
+// autograd → operator → ndarray → resource → storage → kernel → request → shape → dtype → error.
+// `tests/structure.rs` holds the source to it.
 mod dtype;
 mod error;
 mod kernel;
@@ -43,9 +45,12 @@ mod serialize;
 mod shape;
 
 pub mod autograd;
+pub mod initializer;
+pub mod metric;
 pub mod operator;
 pub mod optimizer;
 pub mod resource;
+pub mod step;
 pub mod storage;
 
 pub use dtype::{DType, Element, Number};
@@ -53,11 +58,13 @@ pub use error::{Error, ErrorKind};
 pub use ndarray::access::{Blob, BlobMut};
 pub use ndarray::array::NDArray;
 pub use ndarray::cursor::{Reader, Writer};
+pub use ndarray::parameter::Parameter;
 pub use ndarray::runtime::{Runtime, RuntimeBuilder};
 pub use request::OpReq;
 pub use resource::Distribution;
 pub use serialize::{load_params, load_safetensors, save_params, save_safetensors};
 pub use shape::{Shape, MAX_RANK};
+pub use step::Step;
 
 /// The programs of the README, which the tests of the documentation compile and run.
 #[cfg(doctest)]

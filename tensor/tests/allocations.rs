@@ -8,9 +8,9 @@ mod common;
 use common::{runtime, Draws};
 use seriatim::{Context, Kind};
 use seriatim_tensor::operator::Op;
-use seriatim_tensor::optimizer::Sgd;
+use seriatim_tensor::optimizer::{Adam, Schedule, Sgd};
 use seriatim_tensor::storage::{Pooling, Storage};
-use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime};
+use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime, Step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Mutex;
@@ -124,6 +124,46 @@ fn a_steady_training_step_calls_no_allocator() {
         assert_eq!(least(&mut ten), 0, "{kind} {workers}");
         // The counter counts.
         assert!(least(|| ten_and_one(&mut ten)) > 0);
+    }
+}
+
+#[test]
+fn a_steady_captured_step_calls_no_allocator() {
+    let _turn = TURN.lock();
+    for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 2)] {
+        let runtime = runtime(kind, workers);
+        let Trainer { ops, weights, data, label, .. } = Trainer::new(&runtime).unwrap();
+        let ([first, activation, second, loss], [w1, b1, w2, b2]) = (&ops, &weights[..]) else {
+            unreachable!("there are four")
+        };
+        let mut adam = Adam::new(Schedule::cosine(0.01, 100, 0.0).unwrap().warm_up(10, 0.0).unwrap()).unwrap();
+        let factor = runtime.parameter(1.0f32).unwrap();
+        let noise = Distribution::Uniform { low: -0.1, high: 0.1 };
+        let mut step = Step::capture(&[&data, &label], |inputs| {
+            let data = inputs[0].add(&runtime.random([32, 64], DType::F32, noise)?)?.mul(factor.array())?;
+            let out = autograd::record(|| {
+                let hidden = activation.invoke(&[&first.invoke(&[&data, w1, b1])?])?;
+                loss.invoke(&[&second.invoke(&[&hidden, w2, b2])?, &inputs[1]])
+            })?;
+            autograd::backward(&[&out])?;
+            // An array that is not fresh by itself gives its memory back in each run.
+            let part = runtime.empty([64], DType::F32)?;
+            part.slice(0, 0, 32, 1)?.fill(1.0)?;
+            part.add_assign(&w1.at(0)?)?;
+            adam.step(&[w1, b1, w2, b2], 1.0 / 32.0)?;
+            out.sum()
+        })
+        .unwrap();
+        let mut ten = || {
+            for number in 0..10 {
+                factor.set(1.0 / (1.0 + number as f32)).unwrap();
+                step.run(&[&data, &label]).unwrap();
+            }
+            runtime.engine().wait_for_all().unwrap();
+        };
+        ten();
+        assert_eq!(least(&mut ten), 0, "{kind} {workers}");
+        assert!(step.returned().as_scalar::<f32>().unwrap() > 0.0);
     }
 }
 

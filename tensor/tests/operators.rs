@@ -37,7 +37,7 @@ type Parameters = &'static [(&'static str, &'static str)];
 
 #[test]
 fn parameters_come_back_and_wrong_ones_are_refused() {
-    let cases: [(&str, Parameters); 8] = [
+    let cases: [(&str, Parameters); 10] = [
         ("FullyConnected", &[("num_hidden", "7"), ("no_bias", "True")]),
         ("sum", &[("axis", "(0, -1)"), ("keepdims", "1")]),
         ("dot", &[("transpose_a", "true")]),
@@ -46,6 +46,8 @@ fn parameters_come_back_and_wrong_ones_are_refused() {
         ("Activation", &[("act_type", "tanh")]),
         ("Cast", &[("dtype", "float16")]),
         ("sgd_mom_update", &[("lr", "0.1"), ("momentum", "0.9")]),
+        ("adam_update", &[("lr", "clock"), ("beta2", "0.5"), ("epsilon", "1e-6")]),
+        ("rmsprop_update", &[("lr", "0.1"), ("clip_weights", "2")]),
     ];
     for (name, parameters) in cases {
         let written = Op::new(name, parameters).unwrap().property().get_params();

@@ -6,8 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each folder or root file below those before it.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 15] = [
     "serialize",
+    "step",
+    "initializer",
+    "metric",
     "optimizer",
     "autograd",
     "operator",
@@ -35,7 +38,7 @@ const UNSAFE: [&str; 9] = [
 ];
 
 /// Files whose operations declare what they lend, and say so at an `unsafe` call.
-const LENDS: [&str; 3] = ["ndarray/create.rs", "ndarray/transfer.rs", "operator/call.rs"];
+const LENDS: [&str; 4] = ["ndarray/capturing.rs", "ndarray/create.rs", "ndarray/transfer.rs", "operator/call.rs"];
 
 const LINES: usize = 400;
 

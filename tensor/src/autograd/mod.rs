@@ -12,6 +12,7 @@ pub use walk::{backward, backward_with};
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing;
 use crate::operator::tape::{self, Attached};
 use crate::request::OpReq;
 
@@ -98,7 +99,8 @@ impl NDArray {
     ///
     /// # Errors
     /// [`Recording`](ErrorKind::Recording) if the array is a view, or has one attached already;
-    /// [`UnsupportedType`](ErrorKind::UnsupportedType) if it has no floats; those of a push.
+    /// [`UnsupportedType`](ErrorKind::UnsupportedType) if it has no floats;
+    /// [`Capturing`](ErrorKind::Capturing) while a step is captured; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{autograd, NDArray, OpReq};
@@ -111,6 +113,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn attach_grad(&self, req: OpReq) -> Result<(), Error> {
+        capturing::refuse("a gradient is attached")?;
         let is_whole = self.is_contiguous() && self.size() == self.elements();
         if !is_whole {
             let message = format!("a gradient is attached to a view of shape {}: attach it to the array", self.shape());

@@ -57,6 +57,25 @@ impl Argument {
         self.dtype
     }
 
+    /// The number of the chunk.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether the layout shows each element of the memory, and each once.
+    pub fn is_whole(&self) -> bool {
+        self.layout.shape.size() == self.elements && !self.layout.repeats()
+    }
+
+    /// Takes the memory away, as if nothing had written it.
+    ///
+    /// # Safety
+    /// As for [`write`](Argument::write).
+    pub unsafe fn take_memory(&self, runtime: &Runtime) {
+        // SAFETY: as the caller says.
+        drop(unsafe { runtime.chunks().get(self.number).memory_mut() }.take());
+    }
+
     /// The elements, to be read. `shared` says that an output is in the same memory.
     ///
     /// # Safety
@@ -89,8 +108,7 @@ impl Argument {
             Some(memory) => memory,
             None => {
                 let mut made = runtime.storage().alloc(self.elements * self.dtype.size(), self.context)?;
-                let is_whole = covers && self.layout.shape.size() == self.elements && !self.layout.repeats();
-                if !is_whole || self.dtype == DType::Bool {
+                if !(covers && self.is_whole()) || self.dtype == DType::Bool {
                     made.bytes_mut().fill(0);
                 }
                 memory.insert(made)

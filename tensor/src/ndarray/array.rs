@@ -6,6 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
+use crate::ndarray::capturing;
 use crate::ndarray::chunk::Chunk;
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape};
@@ -66,14 +67,19 @@ impl Drop for Owner {
             return;
         }
         let (runtime, number) = (self.runtime.clone(), self.number);
-        let free = move |_: &seriatim::RunContext<'_>| {
-            // SAFETY: the last owner is gone, and the deletion comes after all operations that name
-            // the variable. Views and arrays that are attached have chunks of their own.
+        let free = move || {
+            // SAFETY: the last owner is gone. If the variable is private, the graph is gone that had
+            // one, and with it all operations that name the variable; else the deletion comes after
+            // them. Views and arrays that are attached have chunks of their own.
             let (memory, attached) = unsafe { runtime.chunks().get(number).clear() };
             drop(memory);
             runtime.chunks().give(number);
             drop(attached);
         };
+        if self.chunk().is_private() {
+            return free();
+        }
+        let free = move |_: &seriatim::RunContext<'_>| free();
         if self.runtime.engine().delete_variable(free, Context::cpu(0), self.variable).is_err() {
             self.runtime.lose();
         }
@@ -97,7 +103,11 @@ impl NDArray {
         let variable = runtime.engine().new_variable();
         let owner = Owner { runtime: runtime.clone(), number, variable };
         let layout = Layout::contiguous(shape);
-        Ok(NDArray { owner, variable, dtype, context, layout, elements: shape.size(), id: next_id() })
+        let array = NDArray { owner, variable, dtype, context, layout, elements: shape.size(), id: next_id() };
+        if capturing::is_active() {
+            capturing::keep(&array)?;
+        }
+        Ok(array)
     }
 
     /// The same memory, shown in another way.
@@ -207,6 +217,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn wait_to_read(&self) -> Result<(), Error> {
+        capturing::refuse("an array is waited for")?;
         Ok(self.runtime().engine().wait_for_var(self.variable)?)
     }
 
@@ -222,6 +233,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn wait_to_write(&self) -> Result<(), Error> {
+        capturing::refuse("an array is waited for")?;
         Ok(self.runtime().engine().wait_until_unused(self.variable)?)
     }
 

@@ -11,13 +11,15 @@
 use crate::storage::Handle;
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
 
 #[derive(Default)]
 pub(crate) struct Chunk {
     /// How many arrays and views there are.
     references: AtomicUsize,
+    /// Whether the variable is private to a graph, which keeps an owner.
+    is_private: AtomicBool,
     /// Only operations touch it that have declared the chunk's variable: those that change the
     /// variable as if by `&mut`, the others as if by `&`.
     memory: UnsafeCell<Option<Handle>>,
@@ -33,6 +35,7 @@ impl Chunk {
     /// Counts one owner of a chunk that has none.
     pub fn begin(&self) {
         self.references.store(1, Relaxed);
+        self.is_private.store(false, Relaxed);
     }
 
     /// Counts one more owner. The caller is one.
@@ -46,6 +49,16 @@ impl Chunk {
         // Release: what this owner has done comes before the end that the last one begins.
         // Acquire: the last one sees it.
         self.references.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// Says that only a graph uses the memory from now on, which keeps an owner.
+    pub fn make_private(&self) {
+        // Relaxed: who asks is an owner, and has come from the one that says it, or leaves later.
+        self.is_private.store(true, Relaxed);
+    }
+
+    pub fn is_private(&self) -> bool {
+        self.is_private.load(Relaxed)
     }
 
     /// What is attached, if anything is.

@@ -7,10 +7,11 @@ use crate::dtype::{DType, Element, Number};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Argument, BlobMut, SHORT};
 use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::Shape;
-use seriatim::{Context, Variable};
+use seriatim::{Context, Name, RunContext, Variable};
 
 /// How many elements are made at a time.
 const BLOCK: usize = 256;
@@ -243,7 +244,7 @@ impl NDArray {
     pub(crate) fn push_write(
         &self,
         name: &'static str,
-        write: impl FnOnce(BlobMut<'_>) + Send + 'static,
+        mut write: impl FnMut(BlobMut<'_>) + Send + 'static,
     ) -> Result<(), Error> {
         self.push_write_also(name, None, move |blob| {
             write(blob);
@@ -257,19 +258,25 @@ impl NDArray {
         &self,
         name: &'static str,
         other: Option<Variable>,
-        write: impl FnOnce(BlobMut<'_>) -> Result<(), Error> + Send + 'static,
+        mut write: impl FnMut(BlobMut<'_>) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let (argument, runtime) = (Argument::from(self), self.runtime().clone());
-        let builder = self.runtime().engine().op(name).writes(other).write(argument.variable);
-        let builder = if self.size() <= SHORT { builder.short() } else { builder };
-        builder.push(move |_| {
-            // SAFETY: this operation has declared to change the variable, just above.
+        let mut run = move |_: &RunContext<'_>| {
+            // SAFETY: this operation declares to change the variable, just below.
             let blob = unsafe { argument.write(&runtime, true, false) };
-            let done = blob.and_then(write);
+            let done = blob.and_then(&mut write);
             done.map_err(|error| {
                 error.within(format_args!("operation '{name}' of {} {}", argument.dtype(), argument.layout.shape))
             })
-        })?;
+        };
+        if capturing::is_active() {
+            let written = Use { argument, covers: argument.is_whole() };
+            let uses = (std::iter::empty(), std::iter::once(written));
+            return capturing::record(self.runtime(), Name::from(name), uses, other.into_iter(), run);
+        }
+        let builder = self.runtime().engine().op(name).writes(other).write(argument.variable);
+        let builder = if self.size() <= SHORT { builder.short() } else { builder };
+        builder.push(move |ctx| run(ctx))?;
         Ok(())
     }
 

@@ -5,11 +5,12 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
+use crate::ndarray::capturing;
 use crate::ndarray::chunk::Chunk;
 use crate::resource::manager::Manager;
 use crate::storage::slots::Slots;
 use crate::storage::Storage;
-use seriatim::{Context, Engine};
+use seriatim::{Context, Engine, RunContext};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -174,6 +175,7 @@ impl Runtime {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn wait_all(&self) -> Result<(), Error> {
+        capturing::refuse("the engine is waited for")?;
         Ok(self.engine().wait_for_all()?)
     }
 
@@ -188,7 +190,8 @@ impl Runtime {
         self.0.lost.load(Relaxed)
     }
 
-    /// Seeds the generator: an operation that takes its turn among the draws.
+    /// Seeds the generator: an operation that takes its turn among the draws. A captured step seeds
+    /// it in each run; [`seed_by`](Runtime::seed_by) takes a seed that can be changed.
     ///
     /// # Errors
     /// Those of a push.
@@ -206,10 +209,15 @@ impl Runtime {
     pub fn seed(&self, seed: u64) -> Result<(), Error> {
         let generator = self.0.resources.random().clone();
         let variable = generator.variable();
-        self.engine().op("seed").write(variable).push(move |_| {
+        let run = move |_: &RunContext<'_>| {
             *generator.write()? = crate::resource::Philox::new(seed, 0);
-            Ok::<(), seriatim::Error>(())
-        })?;
+            Ok::<(), Error>(())
+        };
+        if capturing::is_active() {
+            let none = || std::iter::empty();
+            return capturing::record(self, "seed".into(), (none(), none()), [variable].into_iter(), run);
+        }
+        self.engine().op("seed").write(variable).push(run)?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::dtype::Element;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing;
 
 impl NDArray {
     /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, into memory
@@ -50,6 +51,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn copy_to_slice<T: Element>(&self, values: &mut [T]) -> Result<(), Error> {
+        capturing::refuse("an array is read")?;
         self.check_type::<T>()?;
         self.check_length(values.len())?;
         self.wait_to_read()?;

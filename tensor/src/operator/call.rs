@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
 use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::runtime::Runtime;
 use crate::operator::op::Op;
 use crate::operator::property::{Given, OpContext};
@@ -17,7 +18,7 @@ use crate::request::OpReq;
 use crate::resource::manager::Granted;
 use crate::shape::Shape;
 use crate::storage::boxed::Boxed;
-use seriatim::{Context, RunContext};
+use seriatim::{Context, Name, RunContext, Variable};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ struct Call {
     is_backward: bool,
     /// The inputs; of a backward pass gradients, inputs and outputs, of which some are not needed.
     inputs: SmallVec<[Option<Input>; 6]>,
-    auxiliary: SmallVec<[Argument; 1]>,
+    auxiliary: SmallVec<[Argument; 2]>,
     outputs: SmallVec<[Output; 3]>,
     resources: SmallVec<[Granted; 1]>,
 }
@@ -117,9 +118,8 @@ impl Op {
         let written: SmallVec<[&NDArray; 2]> = outputs.iter().map(|(output, _)| *output).collect();
         self.infer(inputs, &written)?;
         if tape::is_recording() && inputs.iter().chain(&written).any(|array| tape::is_tracked(array)) {
-            let message =
-                "a result is written into an array while gradients are recorded of one of the arrays: let the \
-                           operator make its result, or pause recording";
+            let message = "a result is written into an array while gradients are recorded of one of the arrays: \
+                           let the operator make its result, or pause recording";
             return Err(self.said(inputs, &Error::new(ErrorKind::Recording, message)));
         }
         self.push_forward(inputs, outputs)
@@ -163,7 +163,7 @@ impl Op {
             inputs,
             auxiliary: SmallVec::new(),
             outputs,
-            resources: inner.resources[1].iter().map(|request| runtime.resources().grant(*request)).collect(),
+            resources: capturing::grant(runtime, &inner.resources[1])?,
         };
         call.push()
     }
@@ -265,7 +265,7 @@ impl Op {
             inputs: taken,
             auxiliary: auxiliary.iter().map(|array| Argument::from(*array)).collect(),
             outputs,
-            resources: inner.resources[0].iter().map(|request| runtime.resources().grant(*request)).collect(),
+            resources: capturing::grant(runtime, &inner.resources[0])?,
         };
         call.push()
     }
@@ -314,6 +314,9 @@ impl Call {
                 true => self.op.inner.backward_name,
             },
         );
+        if capturing::is_active() {
+            return self.record(&runtime, name);
+        }
         let arguments = || self.inputs.iter().flatten().map(|input| &input.argument);
         let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
         let elements: usize = arguments().chain(written()).map(|argument| argument.layout.shape.size()).sum();
@@ -324,6 +327,21 @@ impl Call {
         let call = Boxed::new(runtime.storage(), self)?;
         builder.push(move |run| call.run(run).map_err(|error| error.within(call.described())))?;
         Ok(())
+    }
+
+    /// Keeps the call for the graph of a step.
+    fn record(self, runtime: &Runtime, name: Name) -> Result<(), Error> {
+        let of = |argument: &Argument, covers| Use { argument: *argument, covers };
+        let reads: SmallVec<[Use; 6]> = self.inputs.iter().flatten().map(|input| of(&input.argument, false)).collect();
+        let outputs = self.outputs.iter().filter(|output| !output.req.is_null());
+        let written = outputs.map(|Output { argument, req, .. }| of(argument, req.overwrites() && argument.is_whole()));
+        let changed: SmallVec<[Use; 4]> =
+            self.auxiliary.iter().map(|argument| of(argument, false)).chain(written).collect();
+        let resources: SmallVec<[Variable; 1]> = self.resources.iter().map(Granted::variable).collect();
+        let uses = (reads.into_iter(), changed.into_iter());
+        capturing::record(runtime, name, uses, resources.into_iter(), move |run| {
+            self.run(run).map_err(|error| error.within(self.described()))
+        })
     }
 
     fn described(&self) -> String {
@@ -342,7 +360,7 @@ impl Call {
             let blob = input.map(|input| unsafe { input.argument.read(runtime, input.shared) });
             given.push(blob.transpose()?);
         }
-        let mut auxiliary = SmallVec::<[BlobMut<'_>; 1]>::new();
+        let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
         for argument in &self.auxiliary {
             // SAFETY: `push` has declared to change the variables of all auxiliary states.
             auxiliary.push(unsafe { argument.write(runtime, false, false) }?);

@@ -2,9 +2,9 @@
 //!
 //! `property.rs` has the two traits, `op.rs` the registry, `call.rs` a call, `parameters.rs`
 //! parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`, `reduce.rs`,
-//! `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update.rs` have the operators of this
-//! crate, and `map.rs` and `reduction.rs` what several of them do. `arithmetic.rs`, `views.rs` and
-//! `random.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients.
+//! `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the operators of this
+//! crate, and `map.rs` and `reduction.rs` what several of them do. `arithmetic.rs`, `views.rs`,
+//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients.
 
 mod arithmetic;
 mod broadcast;
@@ -19,6 +19,7 @@ mod property;
 mod random;
 mod reduce;
 mod reduction;
+mod seed;
 mod simple;
 mod simple_property;
 mod softmax;

@@ -96,7 +96,7 @@ impl NDArray {
         &self,
         name: &'static str,
         blocks: usize,
-        fill: impl FnOnce(&Philox, &mut BlobMut<'_>) + Send + 'static,
+        fill: impl Fn(&Philox, &mut BlobMut<'_>) + Send + 'static,
     ) -> Result<(), Error> {
         let generator = self.runtime().resources().random().clone();
         let variable = generator.variable();

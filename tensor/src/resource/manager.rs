@@ -73,6 +73,11 @@ impl Manager {
 }
 
 impl Granted {
+    /// Temporary space with a variable of its own, which the caller deletes.
+    pub fn own_space(engine: &Engine) -> Granted {
+        Granted::TempSpace(Data::new(engine, None))
+    }
+
     pub fn variable(&self) -> Variable {
         match self {
             Granted::Random(random) => random.variable(),

@@ -1,0 +1,266 @@
+//! What a thread captures: while it does, calls are kept here instead of being pushed, and so are
+//! the arrays that are made.
+//!
+//! `src/step/` begins and ends a capture, and makes a graph of the engine of what was kept.
+//! `create.rs` and `operator/call.rs` give their operations here, `array.rs` new arrays. Waits ask
+//! [`refuse`]. Other threads are not concerned: each captures by itself.
+//!
+//! **Memory.** An array that is made inside and is not returned becomes private to the graph. The
+//! graph keeps an owner of it in one of its closures, so its memory stays as long as the graph can
+//! be replayed, and then is freed by whoever drops the last owner.
+//!
+//! **Freshness.** A pushed call makes new arrays each time, so nothing is in them. In a graph they
+//! are the same in each replay. Where the first use of an array is not to write all of it, an
+//! operation at the beginning of the graph takes its memory away.
+
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::Argument;
+use crate::ndarray::array::NDArray;
+use crate::ndarray::runtime::Runtime;
+use crate::resource::manager::Granted;
+use crate::resource::ResourceRequest;
+use seriatim::{Context, Graph, Name, RunContext, Variable};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+
+thread_local! {
+    /// Whether calls are kept now.
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+    static RECORDER: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+}
+
+/// What an operation of a graph does in each replay.
+type Run = Box<dyn FnMut(&RunContext<'_>) -> Result<(), Error> + Send>;
+
+/// A call that was kept.
+struct Recorded {
+    name: Name,
+    reads: SmallVec<[Variable; 4]>,
+    writes: SmallVec<[Variable; 4]>,
+    run: Run,
+}
+
+/// What a capture has kept so far.
+pub(crate) struct Recorder {
+    runtime: Runtime,
+    calls: Vec<Recorded>,
+    /// The arrays that were made.
+    made: Vec<NDArray>,
+    /// The variables of temporary spaces.
+    spaces: Vec<Variable>,
+    /// The chunks that calls have named.
+    begun: HashSet<u32>,
+    /// What takes the memory away of arrays that would not be fresh.
+    fresh: Vec<Recorded>,
+}
+
+/// How a call uses an array.
+pub(crate) struct Use {
+    pub argument: Argument,
+    /// Whether it writes each element and reads none.
+    pub covers: bool,
+}
+
+/// Whether the thread captures.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.get()
+}
+
+/// Refuses a call that a captured step cannot have.
+#[inline]
+pub(crate) fn refuse(what: &str) -> Result<(), Error> {
+    match is_active() {
+        false => Ok(()),
+        true => Err(refused(what)),
+    }
+}
+
+#[cold]
+fn refused(what: &str) -> Error {
+    let message = format!("{what} while a step is captured: its operations have not run. Do it before or after");
+    Error::new(ErrorKind::Capturing, message)
+}
+
+/// Sets back whether the thread captures, also if a closure panics.
+struct Before(bool);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        ACTIVE.set(self.0);
+    }
+}
+
+/// Calls a closure whose calls are pushed, whether the thread captures or not: for arrays that live
+/// from step to step.
+pub(crate) fn outside<R>(closure: impl FnOnce() -> R) -> R {
+    let _before = Before(ACTIVE.replace(false));
+    closure()
+}
+
+/// Lends what the thread captures to a call on a runtime.
+fn with<R>(runtime: &Runtime, use_it: impl FnOnce(&mut Recorder) -> R) -> Result<R, Error> {
+    RECORDER.with_borrow_mut(|recorder| match recorder {
+        Some(recorder) if recorder.runtime.is(runtime) => Ok(use_it(recorder)),
+        _ => {
+            let message = "a step is captured on one runtime, and this call is on another: capture one on that";
+            Err(Error::new(ErrorKind::ForeignArray, message))
+        }
+    })
+}
+
+/// Keeps a new array.
+pub(crate) fn keep(array: &NDArray) -> Result<(), Error> {
+    with(array.runtime(), |recorder| recorder.made.push(array.clone()))
+}
+
+/// The resources of an operation. In a capture temporary space is its own: it stays in the graph, and
+/// keeps no other operation waiting.
+pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<SmallVec<[Granted; 1]>, Error> {
+    let each = requests.iter().map(|request| match request {
+        ResourceRequest::TempSpace if is_active() => {
+            let granted = Granted::own_space(runtime.engine());
+            with(runtime, |recorder| recorder.spaces.push(granted.variable()))?;
+            Ok(granted)
+        }
+        request => Ok(runtime.resources().grant(*request)),
+    });
+    each.collect()
+}
+
+/// Keeps a call. `uses` are the arrays that it names, what it reads first; `also` are variables that
+/// it changes beside them.
+pub(crate) fn record(
+    runtime: &Runtime,
+    name: Name,
+    uses: (impl Iterator<Item = Use>, impl Iterator<Item = Use>),
+    also: impl Iterator<Item = Variable>,
+    run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
+    with(runtime, |recorder| {
+        let mut recorded = Recorded { name, reads: SmallVec::new(), writes: also.collect(), run: Box::new(run) };
+        for used in uses.0 {
+            recorded.reads.push(used.argument.variable);
+            recorder.begin(&used);
+        }
+        for used in uses.1 {
+            recorded.writes.push(used.argument.variable);
+            recorder.begin(&used);
+        }
+        recorder.calls.push(recorded);
+    })
+}
+
+/// A capture of this thread, which ends with it.
+pub(crate) struct Session(());
+
+impl Session {
+    /// Begins to keep calls on arrays of a runtime.
+    pub fn begin(runtime: &Runtime) -> Result<Session, Error> {
+        refuse("a step is captured")?;
+        let runtime = runtime.clone();
+        let (calls, made, spaces, fresh) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        RECORDER.set(Some(Recorder { runtime, calls, made, spaces, begun: HashSet::new(), fresh }));
+        ACTIVE.set(true);
+        Ok(Session(()))
+    }
+
+    /// Ends it, and returns what was kept.
+    pub fn end(self) -> Option<Recorder> {
+        ACTIVE.set(false);
+        RECORDER.take()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        ACTIVE.set(false);
+        // Dropped after it is taken: the arrays in it push their deletions.
+        drop(RECORDER.take());
+    }
+}
+
+impl Recorder {
+    /// Notes the use of an array. If it is the first, and the array would not be fresh in each
+    /// replay, has its memory taken away.
+    fn begin(&mut self, used: &Use) {
+        let argument = used.argument;
+        let is_first = self.begun.insert(argument.number());
+        if !is_first || used.covers || !self.made.iter().rev().any(|made| made.number() == argument.number()) {
+            return;
+        }
+        let (runtime, variable) = (self.runtime.clone(), argument.variable);
+        self.fresh.push(Recorded {
+            name: Name::from("fresh"),
+            reads: SmallVec::new(),
+            writes: [variable].into_iter().collect(),
+            run: Box::new(move |_| {
+                // SAFETY: this operation declares to change the variable, just above.
+                unsafe { argument.take_memory(&runtime) };
+                Ok(())
+            }),
+        });
+    }
+
+    /// Makes a graph, for which arrays stay usable outside that have one of these variables.
+    pub fn into_graph(mut self, name: &'static str, returned: &HashSet<Variable>) -> Result<Graph, Error> {
+        let mut capture = self.runtime.engine().begin_capture();
+        capture.name(name);
+        let (returned, private) =
+            std::mem::take(&mut self.made).into_iter().partition(|array| returned.contains(&array.var()));
+        drop::<Vec<NDArray>>(returned);
+        let is_made = Arc::new(AtomicBool::new(false));
+        let kept = Kept { arrays: private, is_made: Arc::clone(&is_made) };
+        for array in &kept.arrays {
+            capture.make_private(array.var())?;
+            array.chunk().make_private();
+        }
+        for space in std::mem::take(&mut self.spaces) {
+            capture.make_private(space)?;
+        }
+        let mut kept = Some(kept);
+        let calls = std::mem::take(&mut self.calls);
+        for Recorded { name, reads, writes, mut run } in std::mem::take(&mut self.fresh).into_iter().chain(calls) {
+            let kept = kept.take();
+            capture.op(name).reads(reads).writes(writes).push(move |ctx| {
+                let _ = &kept;
+                run(ctx)
+            })?;
+        }
+        let graph = capture.finish()?;
+        // Relaxed: the graph is dropped after this thread has given it away.
+        is_made.store(true, Relaxed);
+        Ok(graph)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        for space in self.spaces.drain(..) {
+            // A refusal means that the engine is stopped, and its variables end with it.
+            let _ = self.runtime.engine().delete_variable(|_| (), Context::cpu(0), space);
+        }
+    }
+}
+
+/// The private arrays of a graph, in one of its closures: they end with it.
+struct Kept {
+    arrays: Vec<NDArray>,
+    /// Whether the graph was made. Its end comes after all uses of the arrays, also after those by
+    /// operations that another thread has pushed before. Without it nothing says when they end.
+    is_made: Arc<AtomicBool>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.is_made.load(Relaxed) {
+            for array in self.arrays.drain(..).filter(|array| array.chunk().is_private()) {
+                array.runtime().lose();
+                std::mem::forget(array);
+            }
+        }
+    }
+}

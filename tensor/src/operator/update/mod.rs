@@ -1,0 +1,219 @@
+//! Updates: one operator for a step of each optimiser, which changes a weight and the optimiser's
+//! states by the gradient, in place and in one walk over the elements.
+//!
+//! `src/optimizer/` calls them. This file has the walk, `rules.rs` what becomes of an element.
+//!
+//! **The learning rate** is a parameter, or `lr = "clock"`: then the operator has one more argument
+//! `clock`, an array of two `f64`: the number of the step, counted from 1, and the learning rate.
+//! Both are read when the operation runs. So a captured step sees new values in each replay.
+
+#![forbid(unsafe_code)]
+
+mod rules;
+
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::map::with_float;
+use crate::operator::parameters::ParameterType;
+use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty, Scratch};
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::Shape;
+use num_traits::Float;
+use seriatim::Context;
+use smallvec::SmallVec;
+
+/// How many elements are computed at a time.
+const BLOCK: usize = 256;
+
+/// A learning rate as a parameter; without a value it is in the argument `clock`.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+struct Rate(Option<f64>);
+
+impl ParameterType for Rate {
+    fn kind() -> String {
+        "a number, or clock: it is in the last argument then".into()
+    }
+
+    fn parse(text: &str) -> Option<Rate> {
+        match text.trim() {
+            "clock" => Some(Rate(None)),
+            number => number.parse().ok().map(|rate| Rate(Some(rate))),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or("clock".into(), |rate| rate.to_string())
+    }
+}
+
+/// When a step is done.
+#[derive(Clone, Copy)]
+struct Moment {
+    rate: f64,
+    /// The number of the step, from 1 on, if the operator is told of it.
+    step: Option<f64>,
+}
+
+/// What a step does to an element that has `S` states.
+trait Rule<const S: usize>: Clone + Send + Sync + 'static {
+    /// The names of the states.
+    const STATES: [&'static str; S];
+
+    fn params(&self) -> Vec<(&'static str, String)>;
+
+    fn rate(&self) -> Rate;
+
+    /// The next weight and states, of the weight, the gradient and the states.
+    fn element<W: Element + Float>(&self, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]);
+}
+
+/// The operator of a rule, and its property.
+#[derive(Clone)]
+struct Update<R, const S: usize>(R);
+
+impl<R: Rule<S>, const S: usize> OperatorProperty for Update<R, S> {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.0.params()
+    }
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        match self.0.rate() {
+            Rate(Some(_)) => vec!["weight", "grad"],
+            Rate(None) => vec!["weight", "grad", "clock"],
+        }
+    }
+
+    fn list_auxiliary_states(&self) -> Vec<&'static str> {
+        R::STATES.into()
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        aux_shape: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0].or(in_shape[1]).or(out_shape[0]) else { return Ok(false) };
+        assign_shape("weight", &mut in_shape[0], shape)?;
+        assign_shape("grad", &mut in_shape[1], shape)?;
+        in_shape[2..].iter_mut().try_for_each(|clock| assign_shape("clock", clock, Shape::new(&[2])?))?;
+        aux_shape.iter_mut().zip(R::STATES).try_for_each(|(aux, name)| assign_shape(name, aux, shape))?;
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    fn infer_type(
+        &self,
+        in_type: &mut [Option<DType>],
+        out_type: &mut [Option<DType>],
+        aux_type: &mut [Option<DType>],
+    ) -> Result<bool, Error> {
+        let (arrays, clock) = in_type.split_at_mut(2);
+        let all = || arrays.iter().chain(&*out_type).chain(&*aux_type).flatten().copied();
+        let Some(first) = all().next() else { return Ok(false) };
+        if let Some(other) = all().find(|other| *other != first) {
+            let message = format!("{first} and {other} in one update: convert one");
+            return Err(Error::new(ErrorKind::UnsupportedType, message));
+        }
+        if let Some(other) = clock.iter().flatten().find(|other| **other != DType::F64) {
+            let message = format!("'clock' is {other} where float64 belongs");
+            return Err(Error::new(ErrorKind::UnsupportedType, message));
+        }
+        clock.fill(Some(DType::F64));
+        arrays.iter_mut().chain(out_type).chain(aux_type).for_each(|dtype| *dtype = Some(first));
+        Ok(true)
+    }
+
+    fn has_gradient(&self) -> bool {
+        false
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        aux_states: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let at = match (self.0.rate(), in_data.get(2)) {
+            (Rate(Some(rate)), _) => Moment { rate, step: None },
+            (Rate(None), clock) => {
+                let mut values = [0.0; 2];
+                clock.iter().for_each(|clock| _ = clock.reader::<f64>().fill(&mut values));
+                Moment { rate: values[1], step: Some(values[0]) }
+            }
+        };
+        let (data, out) = ([in_data[0], in_data[1]], &mut out_data[0]);
+        with_float!(in_data[0].dtype(), W => walk(ctx, data, (out, req[0]), aux_states, self.0.element::<W>(at)))
+    }
+}
+
+/// Changes all elements by `element`. Those of the weight may be in the same memory as those of
+/// `out`: each block is read before it is written.
+fn walk<W: Element + Float, const S: usize>(
+    ctx: &OpContext<'_, '_>,
+    [weight, grad]: [Blob<'_>; 2],
+    (out, req): (&mut BlobMut<'_>, OpReq),
+    states: &mut [BlobMut<'_>],
+    element: impl Fn(W, W, [W; S]) -> (W, [W; S]),
+) -> Result<(), Error> {
+    let size = weight.size();
+    // States that are no slices of this type are copied, and written back.
+    let mut copies = SmallVec::<[Option<Scratch<W>>; 2]>::new();
+    for state in states.iter_mut() {
+        let mut copy = None;
+        if state.as_mut_slice::<W>().is_none() {
+            let copy = copy.insert(ctx.scratch::<W>(size)?);
+            state.as_blob().reader().fill(copy.as_mut_slice());
+        }
+        copies.push(copy);
+    }
+    let mut slices = SmallVec::<[&mut [W]; 2]>::new();
+    for (state, copy) in states.iter_mut().zip(&mut copies) {
+        let own = match copy {
+            Some(copy) => Some(copy.as_mut_slice()),
+            None => state.as_mut_slice::<W>(),
+        };
+        slices.push(own.unwrap_or_default());
+    }
+    let (mut weights, mut grads) = (weight.reader::<W>(), grad.reader::<W>());
+    let mut writer = out.writer::<W>(req);
+    let [mut w, mut g] = [[W::default(); BLOCK]; 2];
+    for first in (0..size).step_by(BLOCK) {
+        let count = BLOCK.min(size - first);
+        let (w, g) = (&mut w[..count], &mut g[..count]);
+        weights.fill(w);
+        grads.fill(g);
+        let mut rest = slices.iter_mut();
+        let mut parts: [&mut [W]; S] =
+            std::array::from_fn(|_| rest.next().map(|slice| &mut slice[first..first + count]).unwrap_or_default());
+        for (at, (w, g)) in w.iter_mut().zip(&*g).enumerate() {
+            let (weight, next) = element(*w, *g, std::array::from_fn(|state| parts[state][at]));
+            *w = weight;
+            parts.iter_mut().zip(next).for_each(|(part, next)| part[at] = next);
+        }
+        writer.put(w);
+    }
+    drop(slices);
+    for (state, copy) in states.iter_mut().zip(&mut copies) {
+        copy.iter_mut().for_each(|copy| state.writer(OpReq::Write).put(copy.as_mut_slice()));
+    }
+    Ok(())
+}
+
+/// All of them.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    rules::all(add);
+}
