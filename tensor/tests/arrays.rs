@@ -322,3 +322,9 @@ fn random_programs_equal_their_serial_run() {
         }
     }
 }
+
+#[test]
+fn truth_values_come_back() {
+    let values = [true, false, true];
+    assert_eq!(NDArray::from_slice(&values, [3]).unwrap().to_vec::<bool>().unwrap(), values);
+}

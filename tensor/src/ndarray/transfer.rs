@@ -33,7 +33,7 @@ impl NDArray {
         staged.elements_mut::<T>(values.len()).copy_from_slice(values);
         let count = values.len();
         self.push_write("copy from slice", move |mut blob| {
-            blob.same_writer::<T>().put(staged.elements_mut(count));
+            blob.same_writer::<T>().put(staged.elements(count));
         })
     }
 

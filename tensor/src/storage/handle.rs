@@ -104,6 +104,16 @@ impl Handle {
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr().cast::<T>(), count) }
     }
 
+    /// The first elements of the block, as they were written by
+    /// [`elements_mut`](Handle::elements_mut).
+    pub(crate) fn elements<T: Element>(&self, count: usize) -> &[T] {
+        assert!(count.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= self.size));
+        assert!(T::DTYPE != DType::Bool || self.bytes()[..count].iter().all(|byte| *byte <= 1));
+        // SAFETY: the block has room for them, is aligned to a line, initialised, and borrowed. Every
+        // pattern of bits is a value of an `Element` but `bool`, which was looked at.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr().cast::<T>(), count) }
+    }
+
     /// The address of the first byte.
     pub(crate) fn address(&self) -> NonNull<u8> {
         self.address
