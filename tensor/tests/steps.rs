@@ -4,11 +4,13 @@
 mod common;
 
 use common::{runtime, runtimes, Draws};
+use rand_core::RngCore;
 use seriatim::{Context, Kind};
 use seriatim_tensor::initializer::Initializer;
 use seriatim_tensor::metric::{self, Metric};
-use seriatim_tensor::operator::Op;
+use seriatim_tensor::operator::{Op, SimpleOp};
 use seriatim_tensor::optimizer::{Adam, Schedule, Sgd};
+use seriatim_tensor::resource::ResourceRequest;
 use seriatim_tensor::step::Returned;
 use seriatim_tensor::{autograd, DType, Distribution, Error, ErrorKind, NDArray, OpReq, Parameter, Runtime, Step};
 
@@ -224,6 +226,12 @@ fn fresh_arrays(runtime: &Runtime) -> Result<Case, Error> {
         let added = own.empty([BATCH, 9], DType::F32)?;
         added.slice(0, 0, 1, 1)?.fill(0.25)?;
         Op::new("square", &[])?.invoke_into(&[&inputs[0]], &[(&added, OpReq::Add)])?;
+        let only_added = own.empty([BATCH, 9], DType::F32)?;
+        Op::new("square", &[])?.invoke_into(&[&inputs[0]], &[(&only_added, OpReq::Add)])?;
+        // A result in one half, and what is changed in place in the other.
+        let halves = own.empty([BATCH, 9], DType::F32)?;
+        inputs[0].slice(0, 0, 6, 1)?.copy_to(&halves.slice(0, 0, 6, 1)?)?;
+        halves.slice(0, 6, BATCH, 1)?.add_scalar_assign(1.0)?;
         inputs[0].mul_scalar_assign(2.0)?;
         let copied = own.from_slice(&[1.5f32, 2.5, 3.5], [3])?;
         copied.mul_assign(&copied)?;
@@ -232,7 +240,42 @@ fn fresh_arrays(runtime: &Runtime) -> Result<Case, Error> {
         let inner = own.empty([2, 2], DType::F64)?;
         inner.at(0)?.fill(1.0)?;
         inner.transpose()?.at(1)?.add_scalar_assign(1.0)?;
-        Ok(vec![part, sum, added, inputs[0].clone(), copied, flags, inner.sum()?, inner.mul_scalar(2.0)?])
+        Ok(vec![
+            part,
+            sum,
+            added,
+            only_added,
+            halves,
+            inputs[0].clone(),
+            copied,
+            flags,
+            inner.sum()?,
+            inner.mul_scalar(2.0)?,
+        ])
+    })
+}
+
+/// Operators of the program's own, with temporary space and a generator, in sequence and side by
+/// side.
+fn resources(_: &Runtime) -> Result<Case, Error> {
+    let noisy = SimpleOp::unary("noisy", |x, env, out, req| {
+        let [space, random] = &mut *env.ctx.requested else {
+            return Err(Error::new(ErrorKind::WrongArguments, "two resources were asked for"));
+        };
+        let (values, generator) = (space.get_space::<f64>(x.0.size())?, random.get_random()?);
+        x.0.reader::<f64>().fill(values);
+        for value in &mut *values {
+            *value += f64::from(generator.next_u32()) / f64::from(u32::MAX);
+        }
+        out.writer::<f64>(req).put(values);
+        Ok(())
+    });
+    let registered = noisy.resource_requests(&[ResourceRequest::TempSpace, ResourceRequest::Random]).register();
+    assert!(registered.is_ok() || registered.unwrap_err().kind() == ErrorKind::AlreadyRegistered);
+    let noisy = Op::new("noisy", &[])?;
+    Case::new(Vec::new(), move |inputs| {
+        let one = noisy.invoke(&[&inputs[0]])?;
+        Ok(vec![noisy.invoke(&[&one])?, noisy.invoke(&[&inputs[1]])?, one])
     })
 }
 
@@ -266,13 +309,14 @@ fn mix(runtime: &Runtime) -> Result<Case, Error> {
 
 #[test]
 fn captured_steps_give_the_bits_of_pushed_ones() {
-    let cases: [(&str, Make); 7] = [
+    let cases: [(&str, Make); 8] = [
         ("inference", inference),
         ("sgd", sgd_with_a_schedule),
         ("adam", adam_with_its_number),
         ("random", random_numbers),
         ("parameters", parameters),
         ("fresh", fresh_arrays),
+        ("resources", resources),
         ("mix", mix),
     ];
     for (name, make) in cases {
