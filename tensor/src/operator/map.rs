@@ -109,3 +109,27 @@ pub(crate) fn copy(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result
         _ => map::<f64>(&[*from], out, req, |inputs, out| out.copy_from_slice(inputs[0])),
     }
 }
+
+/// Writes the elements of an array in order into one of any shape with as many, converted.
+pub(crate) fn copy_in_order(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    if req.is_null() {
+        return Ok(());
+    }
+    with_work!(from.dtype(), W => {
+        let (mut reader, mut writer, mut block) = (from.reader::<W>(), out.writer::<W>(req), [W::default(); BLOCK]);
+        loop {
+            match reader.fill(&mut block) {
+                0 => return Ok(()),
+                count => writer.put(&block[..count]),
+            }
+        }
+    })
+}
+
+/// Writes zeros, or adds them: what has no gradient has none to add.
+pub(crate) fn zero(out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    if !req.overwrites() {
+        return Ok(());
+    }
+    with_work!(out.dtype(), W => map::<W>(&[], out, req, |_, out| out.fill(W::default())))
+}

@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind};
 use crate::kernel::gemm::{self, gemm, Matrix, Real, Sizes};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::map;
-use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch};
+use crate::operator::ordered::{write, Ordered};
+use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -31,30 +32,6 @@ crate::parameters! {
         num_hidden: usize, required, 1.., "How many outputs there are for each row";
         no_bias: bool, default "false", .., "Whether there is no bias";
         flatten: bool, default "true", .., "Whether all axes but the first are one";
-    }
-}
-
-/// The elements of a blob in order, in the type of the computation.
-enum Ordered<'a, T> {
-    Slice(&'a [T]),
-    Copied(Scratch<T>),
-}
-
-impl<'a, T: Real> Ordered<'a, T> {
-    fn new(ctx: &OpContext<'_, '_>, blob: &Blob<'a>) -> Result<Ordered<'a, T>, Error> {
-        if let Some(slice) = blob.as_slice() {
-            return Ok(Ordered::Slice(slice));
-        }
-        let mut copied = ctx.scratch(blob.size())?;
-        blob.reader().fill(copied.as_mut_slice());
-        Ok(Ordered::Copied(copied))
-    }
-
-    fn get(&mut self) -> &[T] {
-        match self {
-            Ordered::Slice(slice) => slice,
-            Ordered::Copied(copied) => copied.as_mut_slice(),
-        }
     }
 }
 
@@ -82,24 +59,15 @@ fn products(
         let (mut a, mut b) = (Ordered::<T>::new(ctx, &a)?, Ordered::<T>::new(ctx, &b)?);
         let (a, b) = (a.get(), b.get());
         let mut scratch = ctx.scratch::<T>(gemm::scratch(sizes))?;
-        let mut each = |values: &mut [T], adds: bool| {
+        write(ctx, out, req, |values: &mut [T]| {
             for number in 0..count {
                 let a = Matrix::of(&a[number * m * k..][..m * k], if turned_a { m } else { k }, turned_a);
                 let b = Matrix::of(&b[number * k * n..][..k * n], if turned_b { k } else { n }, turned_b);
                 let values = &mut values[number * m * n..][..m * n];
-                gemm(sizes, a, b, gemm::Out { values, adds, scratch: scratch.as_mut_slice() });
+                gemm(sizes, a, b, gemm::Out { values, adds: false, scratch: scratch.as_mut_slice() });
             }
-        };
-        // Added to what is there, a sum would have other bits than made first and added then.
-        match out.as_mut_slice::<T>() {
-            Some(values) if req.overwrites() => each(values, false),
-            _ => {
-                let mut result = ctx.scratch::<T>(out.size())?;
-                each(result.as_mut_slice(), false);
-                out.writer(req).put(result.as_mut_slice());
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
     if req.is_null() {
         return Ok(());

@@ -11,15 +11,18 @@ mod broadcast;
 mod call;
 mod cast;
 mod elementwise;
+mod lists;
 mod map;
 mod matrix;
 mod op;
+mod ordered;
 mod parameters;
 mod property;
 mod random;
 mod reduce;
 mod reduction;
 mod seed;
+mod shaping;
 mod simple;
 mod simple_property;
 mod softmax;
@@ -29,6 +32,7 @@ mod views;
 
 pub use call::Outputs;
 pub use elementwise::{binary_map, unary_map};
+pub use lists::{Dims, Places};
 pub use op::{list_all_ops, register, Op};
 #[doc(hidden)]
 pub use parameters::{check_names, read_field};
@@ -59,4 +63,5 @@ fn builtin(add: &mut Builtin<'_>) {
     softmax::all(add);
     cast::all(add);
     update::all(add);
+    shaping::all(add);
 }

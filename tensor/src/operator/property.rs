@@ -250,3 +250,35 @@ pub fn assign_shape(what: &str, place: &mut Option<Shape>, shape: Shape) -> Resu
         }
     }
 }
+
+/// Sets a type that may be known already.
+pub(crate) fn assign_type(what: &str, place: &mut Option<DType>, dtype: DType) -> Result<(), Error> {
+    match *place {
+        Some(known) if known != dtype => {
+            let message = format!("'{what}' has elements of {known} where {dtype} belongs: convert one");
+            Err(Error::new(ErrorKind::UnsupportedType, message))
+        }
+        _ => {
+            *place = Some(dtype);
+            Ok(())
+        }
+    }
+}
+
+/// The methods of a property that is an operator too and whose field `parameters` has its
+/// parameters.
+macro_rules! by_parameters {
+    () => {
+        fn get_params(&self) -> Vec<(&'static str, String)> {
+            self.parameters.params()
+        }
+
+        fn create_operator(
+            &self,
+            _: seriatim::Context,
+        ) -> Result<Box<dyn $crate::operator::Operator>, $crate::error::Error> {
+            Ok(Box::new(self.clone()))
+        }
+    };
+}
+pub(crate) use by_parameters;

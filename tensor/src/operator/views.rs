@@ -11,7 +11,7 @@ use crate::shape::{Layout, Shape};
 
 impl NDArray {
     /// A view whose layout is `of` this one's.
-    fn view(&self, of: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<NDArray, Error> {
+    pub(super) fn view(&self, of: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<NDArray, Error> {
         let viewed = self.viewed(of(self.layout())?);
         if tape::is_recording() && tape::is_tracked(self) {
             tape::record_view(self, of(&Layout::contiguous(self.shape()))?, &viewed);

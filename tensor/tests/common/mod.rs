@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod cases;
+
 use rand_core::RngCore;
 use seriatim::{Engine, Kind};
 use seriatim_tensor::resource::Philox;

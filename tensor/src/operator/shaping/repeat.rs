@@ -1,0 +1,210 @@
+//! `tile` and `repeat`: elements several times, as a whole or each by itself. The gradient is a sum.
+//!
+//! Both part axes of the result in two, of which one has the elements and the other their copies,
+//! so that the input broadcasts along the copies.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::lists::Dims;
+use crate::operator::map::copy;
+use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::reduction::sum_to;
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape, MAX_RANK};
+use smallvec::SmallVec;
+
+crate::parameters! {
+    /// Of `tile`.
+    pub(crate) struct TileParameters {
+        reps: Dims, required, .., "How often the array comes along each axis; fewer are those of the last axes";
+    }
+}
+
+crate::parameters! {
+    /// Of `repeat`.
+    pub(crate) struct RepeatParameters {
+        repeats: usize, required, .., "How often each element comes";
+        axis: Option<isize>, default "None", .., "Along which axis; None repeats the elements as one row";
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Tile {
+    parameters: TileParameters,
+}
+
+#[derive(Clone, Debug)]
+struct Repeat {
+    parameters: RepeatParameters,
+}
+
+type Sizes = SmallVec<[usize; MAX_RANK]>;
+
+/// A layout of some axes, built up from the first.
+struct Parted {
+    dims: Sizes,
+    strides: [isize; MAX_RANK],
+}
+
+impl Parted {
+    fn push(&mut self, dim: usize, stride: isize) {
+        if let Some(place) = self.strides.get_mut(self.dims.len()) {
+            *place = stride;
+        }
+        self.dims.push(dim);
+    }
+
+    fn layout(&self, offset: usize) -> Result<Layout, Error> {
+        Ok(Layout { shape: Shape::new(&self.dims)?, strides: self.strides, offset })
+    }
+}
+
+/// Parts each axis of `to` in copies and elements, of which `from` has the elements. `is_outer`
+/// says that the copies lie around the elements. Axes of size 1 are left out.
+fn part(from: &Layout, to: &Layout, is_outer: bool) -> Result<(Layout, Layout), Error> {
+    let missing = to.shape.rank() - from.shape.rank();
+    let new = || Parted { dims: Sizes::new(), strides: [0; MAX_RANK] };
+    let (mut one, mut other) = (new(), new());
+    for axis in 0..to.shape.rank() {
+        let (elements, stride) = match axis.checked_sub(missing) {
+            Some(at) => (from.shape.dims()[at], from.strides[at]),
+            None => (1, 0),
+        };
+        let (copies, step) = (to.shape.dims()[axis].checked_div(elements).unwrap_or(1), to.strides[axis]);
+        let around = if is_outer { step.saturating_mul(elements as isize) } else { step };
+        let within = if is_outer { step } else { step.saturating_mul(copies as isize) };
+        for is_copies in [is_outer, !is_outer] {
+            if is_copies && copies != 1 {
+                one.push(1, 0);
+                other.push(copies, around);
+            } else if !is_copies && elements != 1 {
+                one.push(elements, stride);
+                other.push(elements, within);
+            }
+        }
+    }
+    Ok((one.layout(from.offset)?, other.layout(to.offset)?))
+}
+
+/// What both have in common.
+trait Copies {
+    fn out_shape(&self, of: &Shape) -> Result<Shape, Error>;
+
+    /// The layouts of the elements and of the result, so that the first broadcasts to the second.
+    fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error>;
+}
+
+impl Copies for Tile {
+    fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
+        let reps = &self.parameters.reps.0;
+        let rank = reps.len().max(of.rank());
+        let at = |sizes: &[usize], axis: usize| (axis + sizes.len()).checked_sub(rank).map_or(1, |at| sizes[at]);
+        let dims: Sizes = (0..rank).map(|axis| at(of.dims(), axis).saturating_mul(at(reps, axis))).collect();
+        Shape::new(&dims)
+    }
+
+    fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error> {
+        part(from, to, true)
+    }
+}
+
+impl Copies for Repeat {
+    fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
+        let RepeatParameters { repeats, axis } = self.parameters;
+        let Some(axis) = axis else { return Shape::new(&[of.size().saturating_mul(repeats)]) };
+        let (mut dims, axis) = (Sizes::from_slice(of.dims()), of.axis(axis)?);
+        dims[axis] = dims[axis].saturating_mul(repeats);
+        Shape::new(&dims)
+    }
+
+    fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error> {
+        if self.parameters.axis.is_some() {
+            return part(from, to, false);
+        }
+        // The one row is the elements' axes, and a last one of copies.
+        let (mut one, mut dims) = (*from, Sizes::from_slice(from.shape.dims()));
+        dims.push(1);
+        one.shape = Shape::new(&dims)?;
+        dims[from.shape.rank()] = self.parameters.repeats;
+        let other = to.reshape(Shape::new(&dims)?);
+        let other = other.ok_or_else(|| Error::new(ErrorKind::ShapeMismatch, "the result is no row of copies"));
+        Ok((one, other?))
+    }
+}
+
+macro_rules! copies {
+    ($($of:ident),*) => {$(
+        impl OperatorProperty for $of {
+            by_parameters!();
+
+            fn infer_shape(
+                &self,
+                in_shape: &mut [Option<Shape>],
+                out_shape: &mut [Option<Shape>],
+                _: &mut [Option<Shape>],
+            ) -> Result<bool, Error> {
+                let Some(shape) = in_shape[0] else { return Ok(false) };
+                let out = self.out_shape(&shape)?;
+                // A result of too many parted axes is refused now, and not while it runs.
+                self.parted(&Layout::contiguous(shape), &Layout::contiguous(out))?;
+                assign_shape("output", &mut out_shape[0], out).map(|()| true)
+            }
+
+            fn types(&self) -> &'static [DType] {
+                &DType::ALL
+            }
+
+            fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], _: &[usize]) -> Vec<usize> {
+                out_grad.to_vec()
+            }
+        }
+
+        impl Operator for $of {
+            fn forward(
+                &self,
+                _: &mut OpContext<'_, '_>,
+                in_data: &[Blob<'_>],
+                req: &[OpReq],
+                out_data: &mut [BlobMut<'_>],
+                _: &mut [BlobMut<'_>],
+            ) -> Result<(), Error> {
+                let from = in_data[0].layout();
+                let (one, _) = self.parted(from, &Layout::contiguous(out_data[0].shape()))?;
+                let mut out = out_data[0].turned(|to| self.parted(from, to).map(|parted| parted.1))?;
+                copy(&in_data[0].with_layout(one), &mut out, req[0])
+            }
+
+            fn backward(
+                &self,
+                _: &mut OpContext<'_, '_>,
+                out_grad: Given<'_>,
+                _: Given<'_>,
+                _: Given<'_>,
+                req: &[OpReq],
+                in_grad: &mut [BlobMut<'_>],
+                _: &mut [BlobMut<'_>],
+            ) -> Result<(), Error> {
+                let grad = out_grad.get(0)?;
+                let of = Layout::contiguous(in_grad[0].shape());
+                let grad = grad.with_layout(self.parted(&of, grad.layout())?.1);
+                let to = Layout::contiguous(self.out_shape(&of.shape)?);
+                let mut out = in_grad[0].turned(|layout| self.parted(layout, &to).map(|parted| parted.0))?;
+                sum_to(&grad, &mut out, req[0])
+            }
+        }
+    )*};
+}
+
+copies!(Tile, Repeat);
+
+/// Both.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    let about = "The whole array several times along axes";
+    add("tile", about, Box::new(|given| Ok(Box::new(Tile { parameters: TileParameters::init(given)? }))));
+    let about = "Each element several times along an axis";
+    add("repeat", about, Box::new(|given| Ok(Box::new(Repeat { parameters: RepeatParameters::init(given)? }))));
+}
