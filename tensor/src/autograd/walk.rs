@@ -188,7 +188,7 @@ fn step(
             }
             let in_grad: SmallVec<[(&NDArray, OpReq); 3]> = targets.iter().map(|(to, req)| (to, *req)).collect();
             let out_grad: SmallVec<[Option<&NDArray>; 1]> = zeros.iter().map(Option::as_ref).collect();
-            op.push_backward(&out_grad, &node.inputs, &node.outputs, &in_grad)?;
+            op.push_backward(node, &out_grad, &in_grad)?;
             more.iter().try_for_each(|(to, part)| to.add_assign(part))
         }
     }

@@ -7,6 +7,9 @@
 //! The loops are written once. They are compiled a second time for AVX2 and FMA, and that version
 //! is called where the processor has both.
 
+#![forbid(unsafe_code)]
+
+use crate::kernel::simd::{self, fused, Loops};
 use num_traits::Float;
 
 /// A matrix in a slice: element (i, j) is at `i * rows + j * columns`.
@@ -91,32 +94,24 @@ fn is_small(Sizes { m, k, n }: Sizes) -> bool {
     m < 4 || m * k * n < SMALL
 }
 
-/// Computes a product.
-pub(crate) fn gemm<T: Real>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, out: Out<'_, T>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        /// # Safety
-        /// The processor has AVX2 and FMA.
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn with_avx2<T: Real>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, out: Out<'_, T>) {
-            T::product::<true>(sizes, a, b, out);
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has both.
-            unsafe { with_avx2(sizes, a, b, out) };
-            return;
-        }
-    }
-    T::product::<false>(sizes, a, b, out);
+/// A product that is to be computed.
+struct Product<'a, T> {
+    sizes: Sizes,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    out: Out<'a, T>,
 }
 
-#[inline(always)]
-fn fused<T: Float, const FMA: bool>(a: T, b: T, sum: T) -> T {
-    if FMA {
-        a.mul_add(b, sum)
-    } else {
-        a * b + sum
+impl<T: Real> Loops for Product<'_, T> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        T::product::<FMA>(self.sizes, self.a, self.b, self.out);
     }
+}
+
+/// Computes a product.
+pub(crate) fn gemm<'a, T: Real>(sizes: Sizes, a: Matrix<'a, T>, b: Matrix<'a, T>, out: Out<'a, T>) {
+    simd::run(Product { sizes, a, b, out });
 }
 
 #[inline(always)]

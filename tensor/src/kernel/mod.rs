@@ -1,10 +1,15 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
-//! fixed order, `gemm.rs` products of matrices, and `softmax.rs` rows of probabilities.
+//! fixed order, `gemm.rs` products of matrices, `softmax.rs` rows of probabilities, `convolve.rs`
+//! and `direct.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
 
 pub(crate) mod binary;
+pub(crate) mod convolve;
+pub(crate) mod direct;
 pub(crate) mod gemm;
+pub(crate) mod pool;
+pub(crate) mod simd;
 pub(crate) mod softmax;
 pub(crate) mod tree;
 pub(crate) mod unary;

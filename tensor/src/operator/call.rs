@@ -13,7 +13,7 @@ use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::runtime::Runtime;
 use crate::operator::op::Op;
 use crate::operator::property::{Given, OpContext};
-use crate::operator::tape;
+use crate::operator::tape::{self, Node};
 use crate::request::OpReq;
 use crate::resource::manager::Granted;
 use crate::shape::Shape;
@@ -24,6 +24,8 @@ use std::fmt::Write;
 
 /// The results of an operator, most often one.
 pub type Outputs = SmallVec<[NDArray; 1]>;
+
+const STATE_IS_SHARED: &str = "an auxiliary state is in the memory of another argument: give it an array of its own";
 
 /// What an operation carries.
 struct Call {
@@ -94,7 +96,8 @@ impl Op {
         let mut outputs = made.collect::<Result<Outputs, Error>>()?;
         let written = outputs.iter().map(|output| (output, OpReq::Write));
         self.push_forward(inputs, &written.collect::<SmallVec<[_; 2]>>())?;
-        tape::record(self, &inputs[..self.inner.arguments], &outputs);
+        let (arguments, auxiliary) = inputs.split_at(self.inner.arguments);
+        tape::record(self, arguments, auxiliary, &outputs);
         outputs.truncate(self.inner.visible);
         Ok(outputs)
     }
@@ -125,22 +128,21 @@ impl Op {
         self.push_forward(inputs, outputs)
     }
 
-    /// Pushes the backward pass: `in_grad` are the gradients to write.
+    /// Pushes the backward pass of a recorded call: `in_grad` are the gradients to write.
     pub(crate) fn push_backward(
         &self,
+        node: &Node,
         out_grad: &[Option<&NDArray>],
-        in_data: &[NDArray],
-        out_data: &[NDArray],
         in_grad: &[(&NDArray, OpReq)],
     ) -> Result<(), Error> {
-        let inner = &*self.inner;
+        let (inner, in_data, out_data) = (&*self.inner, &node.inputs, &node.outputs);
         let Some(runtime) = in_data.first().map(NDArray::runtime) else { return Ok(()) };
         let groups = out_grad.iter().copied().chain(in_data.iter().map(Some)).chain(out_data.iter().map(Some));
         let needed = inner.needs.iter().flatten();
         let mut outputs: SmallVec<[Output; 3]> = in_grad.iter().map(|(array, req)| output(array, *req)).collect();
         keep_apart(&mut outputs);
         // A gradient may be written that the pass reads too. What it reads is copied first.
-        let (mut inputs, mut copies) = (SmallVec::new(), SmallVec::<[NDArray; 1]>::new());
+        let (mut inputs, mut copies) = (SmallVec::<[Option<Input>; 6]>::new(), SmallVec::<[NDArray; 1]>::new());
         for (array, needed) in groups.zip(needed) {
             let Some(array) = array.filter(|_| *needed) else {
                 inputs.push(None);
@@ -155,13 +157,21 @@ impl Op {
             }
             inputs.push(Some(Input { argument, shared: false }));
         }
+        let auxiliary: SmallVec<[Argument; 1]> = node.auxiliary.iter().map(Argument::from).collect();
+        for state in &auxiliary {
+            let mut others = inputs.iter().flatten().map(|input| &input.argument);
+            if others.any(|other| overlap(state, other)) || outputs.iter().any(|out| overlap(state, &out.argument)) {
+                let inputs: SmallVec<[&NDArray; 4]> = in_data.iter().collect();
+                return Err(self.said(&inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
+            }
+        }
         let call = Call {
             op: self.clone(),
             runtime: runtime.clone(),
-            is_train: true,
+            is_train: node.is_train,
             is_backward: true,
             inputs,
-            auxiliary: SmallVec::new(),
+            auxiliary,
             outputs,
             resources: capturing::grant(runtime, &inner.resources[1])?,
         };
@@ -233,8 +243,7 @@ impl Op {
             let state = Argument::from(*state);
             let others = arguments.iter().chain(&auxiliary[..number]).map(|array| Argument::from(*array));
             if others.chain(outputs.iter().map(|output| output.argument)).any(|other| overlap(&state, &other)) {
-                let message = "an auxiliary state is in the memory of another argument: give it an array of its own";
-                return Err(self.said(inputs, &Error::new(ErrorKind::WrongArguments, message)));
+                return Err(self.said(inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
         }
         let mut copies: SmallVec<[NDArray; 1]> = SmallVec::new();

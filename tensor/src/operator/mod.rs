@@ -3,20 +3,24 @@
 //! `property.rs` has the two traits, `op.rs` the registry, `call.rs` a call, `parameters.rs`
 //! parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`, `reduce.rs`,
 //! `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the operators of this
-//! crate, and `map.rs` and `reduction.rs` what several of them do. `arithmetic.rs`, `views.rs`,
-//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients.
+//! crate, with those that move elements in `shaping/`, those that go by places in `picking/`, and
+//! those of networks in `layers/`. `map.rs`, `ordered.rs` and `reduction.rs` have what several of
+//! them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and
+//! `tape.rs` what is recorded for gradients.
 
 mod arithmetic;
 mod broadcast;
 mod call;
 mod cast;
 mod elementwise;
+mod layers;
 mod lists;
 mod map;
 mod matrix;
 mod op;
 mod ordered;
 mod parameters;
+mod picking;
 mod property;
 mod random;
 mod reduce;
@@ -64,4 +68,6 @@ fn builtin(add: &mut Builtin<'_>) {
     cast::all(add);
     update::all(add);
     shaping::all(add);
+    picking::all(add);
+    layers::all(add);
 }

@@ -21,7 +21,7 @@ choices! {
 }
 
 choices! {
-    /// By what `SoftmaxOutput` divides its gradient.
+    /// By what `SoftmaxOutput` and `MakeLoss` divide their gradients.
     Normalization { Null = "null", Batch = "batch", Valid = "valid" }
 }
 
@@ -52,7 +52,7 @@ crate::parameters! {
 }
 
 /// A layout with the axis behind the others, and how many rows and elements a row there are.
-fn rows(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
+pub(super) fn rows(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
     let rank = layout.shape.rank();
     let order: smallvec::SmallVec<[usize; 8]> = (0..rank).filter(|at| *at != axis).chain([axis]).collect();
     let length = layout.shape.dims()[axis];

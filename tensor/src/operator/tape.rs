@@ -31,7 +31,10 @@ pub(crate) enum Step {
 pub(crate) struct Node {
     pub step: Step,
     pub inputs: SmallVec<[NDArray; 3]>,
+    pub auxiliary: SmallVec<[NDArray; 2]>,
     pub outputs: SmallVec<[NDArray; 1]>,
+    /// Whether the call ran to train: its backward pass does what it did.
+    pub is_train: bool,
 }
 
 #[derive(Default)]
@@ -79,24 +82,35 @@ pub(crate) fn is_tracked(array: &NDArray) -> bool {
 }
 
 /// Notes a call, if the thread records and one of the inputs is tracked.
-pub(crate) fn record(op: &Op, inputs: &[&NDArray], outputs: &[NDArray]) {
+pub(crate) fn record(op: &Op, inputs: &[&NDArray], auxiliary: &[&NDArray], outputs: &[NDArray]) {
     if is_recording() && inputs.iter().any(|input| is_tracked(input)) {
-        let inputs = inputs.iter().map(|input| (*input).clone()).collect();
-        push(Step::Call(op.clone()), inputs, outputs.iter().cloned().collect());
+        push(Node {
+            step: Step::Call(op.clone()),
+            inputs: inputs.iter().map(|input| (*input).clone()).collect(),
+            auxiliary: auxiliary.iter().map(|state| (*state).clone()).collect(),
+            outputs: outputs.iter().cloned().collect(),
+            is_train: is_training(),
+        });
     }
 }
 
 /// Notes a view of a contiguous array, in the same way.
 pub(crate) fn record_view(input: &NDArray, layout: Layout, output: &NDArray) {
     if is_recording() && is_tracked(input) {
-        push(Step::View(layout), [input.clone()].into_iter().collect(), [output.clone()].into_iter().collect());
+        push(Node {
+            step: Step::View(layout),
+            inputs: [input.clone()].into_iter().collect(),
+            auxiliary: SmallVec::new(),
+            outputs: [output.clone()].into_iter().collect(),
+            is_train: is_training(),
+        });
     }
 }
 
-fn push(step: Step, inputs: SmallVec<[NDArray; 3]>, outputs: SmallVec<[NDArray; 1]>) {
+fn push(node: Node) {
     with(|tape| {
         let number = tape.nodes.len();
-        tape.made.extend(outputs.iter().enumerate().map(|(at, output)| (output.id(), (number, at))));
-        tape.nodes.push(Node { step, inputs, outputs });
+        tape.made.extend(node.outputs.iter().enumerate().map(|(at, output)| (output.id(), (number, at))));
+        tape.nodes.push(node);
     });
 }

@@ -66,6 +66,12 @@ impl Case {
         self.draw(input, Draw::Below(below))
     }
 
+    /// Means and variances of so many channels as auxiliary states.
+    fn moving(mut self, channels: usize) -> Case {
+        self.states = vec![(vec![channels], Draw::Between(-0.5, 0.5)), (vec![channels], Draw::Between(0.5, 2.0))];
+        self
+    }
+
     /// Leaves the gradient to a test of its own.
     fn unchecked(mut self) -> Case {
         self.is_checked = false;
@@ -108,7 +114,7 @@ pub fn cases(name: &str, draws: &mut Draws) -> Option<Vec<Case>> {
     let shape = draws.shape();
     let two: Vec<Case> = vec![case(&[&shape, &shape], (0.4, 1.9)), case(&[&[2, 3], &[2, 3]], (0.4, 1.9))];
     let broadcast = [(&[2, 3][..], &[3][..]), (&[2, 1, 2], &[3, 1]), (&[], &[2, 2]), (&[2, 2], &[2, 2]), (&[1], &[4])];
-    if let Some(cases) = shaping(name) {
+    if let Some(cases) = shaping(name).or_else(|| picking(name)).or_else(|| layers(name)) {
         return Some(cases);
     }
     Some(match name {
@@ -243,6 +249,145 @@ fn shaping(name: &str) -> Option<Vec<Case>> {
             let ranges = [(-0.9, 1.4), (1.6, 2.0), (-3.0, -1.1)];
             ranges.map(|range| case(&[&[2, 3]], range).with(&bounds)).into()
         }
+        _ => return None,
+    })
+}
+
+/// The cases of `operator/picking/`.
+fn picking(name: &str) -> Option<Vec<Case>> {
+    let all = |shapes: &[&[usize]], parameters: &[(&'static str, &str)]| case(shapes, (-1.0, 1.0)).with(parameters);
+    let apart = |shape: &[usize], parameters: &[(&'static str, &str)]| {
+        all(&[shape], parameters).draw(0, Draw::Apart(-1.0, 1.0))
+    };
+    Some(match name {
+        "take" => vec![
+            all(&[&[4, 3], &[2, 2]], &[]).places(1, 6),
+            all(&[&[2, 3, 4], &[5]], &[("axis", "-2"), ("mode", "wrap")]).places(1, 9),
+            all(&[&[4], &[]], &[("mode", "raise")]).places(1, 4),
+        ],
+        "Embedding" => vec![
+            all(&[&[3, 2], &[5, 4]], &[("input_dim", "5"), ("output_dim", "4")]).places(0, 5),
+            all(&[&[], &[3, 1]], &[("input_dim", "3"), ("output_dim", "1")]).places(0, 9),
+        ],
+        "pick" => vec![
+            all(&[&[3, 4], &[3]], &[]).places(1, 4),
+            all(&[&[3, 4, 2], &[3, 1, 2]], &[("axis", "1"), ("keepdims", "true")]).places(1, 7),
+            all(&[&[3, 4], &[4]], &[("axis", "0"), ("mode", "wrap")]).places(1, 7),
+        ],
+        "one_hot" => vec![
+            all(&[&[2, 3]], &[("depth", "4"), ("dtype", "float64")]).places(0, 5),
+            all(&[&[]], &[("depth", "2"), ("off_value", "-1"), ("dtype", "float64")]).places(0, 2),
+        ],
+        "topk" => vec![
+            apart(&[3, 5], &[("k", "2"), ("ret_typ", "value")]),
+            apart(&[3, 5, 2], &[("k", "3"), ("axis", "1"), ("ret_typ", "both"), ("dtype", "float64")]),
+            apart(&[3, 4], &[("k", "5"), ("axis", "None"), ("ret_typ", "value"), ("is_ascend", "true")]),
+            apart(&[3, 4], &[("k", "2"), ("axis", "0"), ("ret_typ", "mask")]),
+            apart(&[3, 4], &[("dtype", "float64")]),
+        ],
+        "sort" => vec![apart(&[3, 5], &[("axis", "0")]), apart(&[2, 30], &[("is_ascend", "false")])],
+        "argsort" => vec![apart(&[3, 5], &[("axis", "0"), ("dtype", "float64")])],
+        _ => return None,
+    })
+}
+
+/// The cases of `operator/layers/`.
+fn layers(name: &str) -> Option<Vec<Case>> {
+    let all = |shapes: &[&[usize]], parameters: &[(&'static str, &str)]| case(shapes, (-1.0, 1.0)).with(parameters);
+    let apart = |shape: &[usize], parameters: &[(&'static str, &str)]| {
+        all(&[shape], parameters).draw(0, Draw::Apart(-1.2, 1.3))
+    };
+    Some(match name {
+        "LeakyReLU" => {
+            let prelu =
+                |gamma: &[usize]| all(&[&[2, 3, 2], gamma], &[("act_type", "prelu")]).draw(0, Draw::Apart(-1.2, 1.3));
+            let each =
+                ["leaky", "elu", "gelu", "selu", "rrelu"].map(|function| apart(&[3, 4], &[("act_type", function)]));
+            each.into_iter().chain([prelu(&[3]), prelu(&[1])]).collect()
+        }
+        "LayerNorm" => {
+            vec![all(&[&[3, 5], &[5], &[5]], &[]), all(&[&[2, 3, 4], &[3], &[3]], &[("axis", "1"), ("eps", "0.1")])]
+        }
+        "Dropout" => {
+            vec![apart(&[4, 5], &[("p", "0.3")]), apart(&[4, 5], &[("axes", "(0)")]), apart(&[3], &[("p", "0")])]
+        }
+        "MakeLoss" | "make_loss" => vec![apart(&[4, 5], &[]).unchecked()],
+        "LinearRegressionOutput" | "LogisticRegressionOutput" | "MAERegressionOutput" => {
+            vec![all(&[&[4, 1], &[4]], &[]).unchecked(), all(&[&[4, 3], &[4, 3]], &[]).unchecked()]
+        }
+        "Convolution" => vec![
+            all(&[&[2, 2, 5, 6], &[3, 2, 3, 2], &[3]], &[("kernel", "(3,2)"), ("num_filter", "3"), ("pad", "(1,0)")]),
+            all(
+                &[&[2, 4, 6, 7], &[6, 2, 2, 3]],
+                &[
+                    ("kernel", "(2,3)"),
+                    ("num_filter", "6"),
+                    ("num_group", "2"),
+                    ("stride", "(2,1)"),
+                    ("dilate", "(1,2)"),
+                    ("pad", "(1,2)"),
+                    ("no_bias", "true"),
+                ],
+            ),
+            all(
+                &[&[2, 3, 9], &[2, 3, 3], &[2]],
+                &[("kernel", "(3)"), ("num_filter", "2"), ("stride", "(3)"), ("pad", "(1)")],
+            ),
+            // Small enough to be computed without a matrix.
+            all(&[&[2, 2, 6, 8], &[5, 2, 3, 3], &[5]], &[("kernel", "(3,3)"), ("num_filter", "5"), ("pad", "(1,1)")]),
+            all(
+                &[&[1, 2, 3, 26], &[2, 1, 1, 3], &[2]],
+                &[("kernel", "(1,3)"), ("num_filter", "2"), ("num_group", "2")],
+            ),
+        ],
+        "Deconvolution" => vec![
+            all(&[&[2, 2, 3, 4], &[2, 3, 3, 2]], &[("kernel", "(3,2)"), ("num_filter", "3"), ("pad", "(1,0)")]),
+            all(
+                &[&[2, 4, 3, 2], &[4, 3, 2, 3], &[6]],
+                &[
+                    ("kernel", "(2,3)"),
+                    ("num_filter", "6"),
+                    ("num_group", "2"),
+                    ("stride", "(2,3)"),
+                    ("adj", "(1,2)"),
+                    ("dilate", "(1,2)"),
+                    ("pad", "(0,1)"),
+                    ("no_bias", "false"),
+                ],
+            ),
+            all(
+                &[&[2, 3, 4], &[3, 2, 3]],
+                &[("kernel", "(3)"), ("num_filter", "2"), ("stride", "(2)"), ("target_shape", "(8)")],
+            ),
+        ],
+        "Pooling" => vec![
+            apart(&[2, 2, 4, 6], &[("kernel", "(2,3)"), ("stride", "(2,3)")]),
+            apart(
+                &[1, 2, 5, 5],
+                &[("kernel", "(3,2)"), ("stride", "(2,2)"), ("pad", "(1,0)"), ("pooling_convention", "full")],
+            ),
+            apart(&[2, 2, 5, 5], &[("kernel", "(3,3)"), ("pad", "(1,1)"), ("pool_type", "avg")]),
+            apart(
+                &[2, 2, 5, 5],
+                &[
+                    ("kernel", "(3,3)"),
+                    ("pad", "(1,2)"),
+                    ("stride", "(2,2)"),
+                    ("pool_type", "avg"),
+                    ("count_include_pad", "false"),
+                    ("pooling_convention", "full"),
+                ],
+            ),
+            apart(&[2, 3, 7], &[("kernel", "(3)"), ("stride", "(2)"), ("pool_type", "sum")]),
+            apart(&[2, 3, 2, 3], &[("global_pool", "true")]),
+            apart(&[2, 3, 5], &[("global_pool", "true"), ("pool_type", "avg")]),
+        ],
+        "BatchNorm" => vec![
+            all(&[&[4, 3], &[3], &[3]], &[("fix_gamma", "false")]).moving(3),
+            all(&[&[2, 3, 2, 2], &[3], &[3]], &[("fix_gamma", "true"), ("eps", "0.01")]).moving(3),
+            all(&[&[2, 3, 4], &[4], &[4]], &[("fix_gamma", "false"), ("use_global_stats", "true"), ("axis", "-1")])
+                .moving(4),
+        ],
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@
 mod choose;
 mod flatten;
 mod join;
-mod methods;
+pub(super) mod methods;
 mod pad;
 mod part;
 mod repeat;

@@ -1,0 +1,230 @@
+//! Convolutions of images in two dimensions, and what they have for gradients.
+//!
+//! Used by `operator/layers/convolution.rs`. Windows of some images become the columns of a matrix,
+//! and the convolution a product of matrices; for small images `direct.rs` is faster. Which of both
+//! is taken, and how many images make a product, are functions of the shapes, so a convolution has
+//! the same bits each time.
+
+#![forbid(unsafe_code)]
+
+use crate::kernel::direct;
+use crate::kernel::gemm::{self, gemm, Matrix, Out, Real, Sizes};
+
+/// Windows along rows and columns: their size, from window to window, from tap to tap, and how many
+/// places before the first element the first window begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub kernel: [usize; 2],
+    pub stride: [usize; 2],
+    pub dilate: [usize; 2],
+    pub pad: [usize; 2],
+}
+
+/// The sizes of a convolution: from images with `channels` to images with `filters`, for each of
+/// the groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub images: usize,
+    pub groups: usize,
+    pub channels: usize,
+    pub filters: usize,
+    /// Rows and columns of the images that windows are on.
+    pub size: [usize; 2],
+    /// How many windows there are along both.
+    pub out: [usize; 2],
+    pub window: Window,
+}
+
+/// How many columns a product has at least, if there are as many.
+const COLUMNS: usize = 256;
+
+impl Geometry {
+    fn pixels(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+
+    fn places(&self) -> usize {
+        self.out[0] * self.out[1]
+    }
+
+    /// How many elements a window has.
+    pub fn depth(&self) -> usize {
+        self.channels * self.window.kernel[0] * self.window.kernel[1]
+    }
+
+    /// How many images make a product.
+    fn batch(&self) -> usize {
+        COLUMNS.div_ceil(self.places().max(1)).clamp(1, self.images.max(1))
+    }
+
+    /// The columns of a product, and its sizes by the number of columns.
+    fn columns(&self) -> usize {
+        self.batch() * self.places()
+    }
+
+    /// How many elements of scratch a pass needs.
+    pub fn scratch(&self) -> usize {
+        let (n, depth, filters) = (self.columns(), self.depth(), self.filters);
+        let products = [(filters, depth, n), (depth, filters, n), (filters, n, depth)];
+        let of_products = products.map(|(m, k, n)| gemm::scratch(Sizes { m, k, n })).into_iter().max();
+        (depth + filters) * n + of_products.unwrap_or(0).max(direct::scratch(self))
+    }
+
+    /// Where the images of a group begin, on the side of the channels and on that of the filters.
+    fn begins(&self, image: usize, group: usize) -> (usize, usize) {
+        let place = image * self.groups + group;
+        (place * self.channels * self.pixels(), place * self.filters * self.places())
+    }
+
+    /// The first of the images of each product, and how many they are.
+    fn batches(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let batch = self.batch();
+        (0..self.images).step_by(batch).map(move |first| (first, batch.min(self.images - first)))
+    }
+
+    /// Calls `row` for each row of columns of each image: where the row is among `columns` columns,
+    /// and where the images' row is, if windows are on one, with the first place in it.
+    fn taps(&self, (first, count): (usize, usize), group: usize, mut row: impl FnMut(usize, Option<usize>, isize)) {
+        let Window { kernel, stride, dilate, pad } = self.window;
+        let (columns, pixels) = (count * self.places(), self.pixels());
+        for tap in 0..self.depth() {
+            let (channel, within) = (tap / (kernel[0] * kernel[1]), tap % (kernel[0] * kernel[1]));
+            let (down, right) = (within / kernel[1] * dilate[0], within % kernel[1] * dilate[1]);
+            for image in 0..count {
+                let from = self.begins(first + image, group).0 + channel * pixels;
+                for y in 0..self.out[0] {
+                    let to = tap * columns + image * self.places() + y * self.out[1];
+                    let line = (y * stride[0] + down).checked_sub(pad[0]).filter(|line| *line < self.size[0]);
+                    row(to, line.map(|line| from + line * self.size[1]), right as isize - pad[1] as isize);
+                }
+            }
+        }
+    }
+
+    /// The places of a row whose windows are on the images' row, which begins `shift` before.
+    fn inside(&self, shift: isize) -> (usize, usize) {
+        let stride = self.window.stride[1] as isize;
+        let reach =
+            |place: isize| (place - shift + stride - 1).div_euclid(stride).clamp(0, self.out[1] as isize) as usize;
+        (reach(0), reach(self.size[1] as isize))
+    }
+
+    /// Copies the elements of windows into the rows of a matrix, a row a tap.
+    fn gather<T: Real>(&self, data: &[T], images: (usize, usize), group: usize, into: &mut [T]) {
+        let stride = self.window.stride[1];
+        self.taps(images, group, |to, line, shift| {
+            let into = &mut into[to..to + self.out[1]];
+            let Some(line) = line else { return into.fill(T::zero()) };
+            let (begin, end) = self.inside(shift);
+            into[..begin].fill(T::zero());
+            into[end..].fill(T::zero());
+            if begin == end {
+                return;
+            }
+            let from = &data[line + (begin * stride).wrapping_add_signed(shift)..];
+            if stride == 1 {
+                into[begin..end].copy_from_slice(&from[..end - begin]);
+            } else {
+                into[begin..end].iter_mut().zip(from.iter().step_by(stride)).for_each(|(into, from)| *into = *from);
+            }
+        });
+    }
+
+    /// Adds the rows of a matrix to the elements of windows.
+    fn scatter<T: Real>(&self, from: &[T], images: (usize, usize), group: usize, data: &mut [T]) {
+        let stride = self.window.stride[1];
+        self.taps(images, group, |at, line, shift| {
+            let (begin, end) = self.inside(shift);
+            let Some(line) = line.filter(|_| begin < end) else { return };
+            let to = data[line + (begin * stride).wrapping_add_signed(shift)..].iter_mut().step_by(stride);
+            to.zip(&from[at + begin..at + end]).for_each(|(to, from)| *to = *to + *from);
+        });
+    }
+
+    /// Copies the filters' images into the rows of a matrix, a row a filter; or back.
+    fn filtered<T: Real>(
+        &self,
+        (first, count): (usize, usize),
+        group: usize,
+        mut row: impl FnMut(usize, usize, usize),
+    ) {
+        let places = self.places();
+        for filter in 0..self.filters {
+            for image in 0..count {
+                let at = self.begins(first + image, group).1 + filter * places;
+                row((filter * count + image) * places, at, places);
+            }
+        }
+    }
+}
+
+/// Writes the convolution of `data` with `weight` to `out`.
+pub(crate) fn forward<T: Real>(of: &Geometry, data: &[T], weight: &[T], out: &mut [T], scratch: &mut [T]) {
+    if direct::is_faster(of) {
+        return direct::forward(of, data, weight, out, scratch);
+    }
+    let (filters, depth) = (of.filters, of.depth());
+    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
+    let (result, scratch) = rest.split_at_mut(filters * of.columns());
+    for group in 0..of.groups {
+        let weight = Matrix::of(&weight[group * filters * depth..][..filters * depth], depth, false);
+        for images in of.batches() {
+            let n = images.1 * of.places();
+            of.gather(data, images, group, columns);
+            let sizes = Sizes { m: filters, k: depth, n };
+            let columns = Matrix::of(&columns[..depth * n], n, false);
+            if images.1 == 1 {
+                let values = &mut out[of.begins(images.0, group).1..][..filters * n];
+                gemm(sizes, weight, columns, Out { values, adds: false, scratch });
+                continue;
+            }
+            gemm(sizes, weight, columns, Out { values: &mut result[..filters * n], adds: false, scratch });
+            of.filtered::<T>(images, group, |from, to, count| {
+                out[to..to + count].copy_from_slice(&result[from..from + count]);
+            });
+        }
+    }
+}
+
+/// Writes the gradient by the data to `data`, from `grad`, that by the output.
+pub(crate) fn by_data<T: Real>(of: &Geometry, grad: &[T], weight: &[T], data: &mut [T], scratch: &mut [T]) {
+    data.fill(T::zero());
+    let (filters, depth) = (of.filters, of.depth());
+    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
+    let (rows, scratch) = rest.split_at_mut(filters * of.columns());
+    for group in 0..of.groups {
+        let weight = Matrix::of(&weight[group * filters * depth..][..filters * depth], depth, true);
+        for images in of.batches() {
+            let n = images.1 * of.places();
+            of.filtered::<T>(images, group, |to, from, count| {
+                rows[to..to + count].copy_from_slice(&grad[from..from + count]);
+            });
+            let sizes = Sizes { m: depth, k: filters, n };
+            let rows = Matrix::of(&rows[..filters * n], n, false);
+            gemm(sizes, weight, rows, Out { values: &mut columns[..depth * n], adds: false, scratch });
+            of.scatter(columns, images, group, data);
+        }
+    }
+}
+
+/// Writes the gradient by the weight to `weight`.
+pub(crate) fn by_weight<T: Real>(of: &Geometry, grad: &[T], data: &[T], weight: &mut [T], scratch: &mut [T]) {
+    weight.fill(T::zero());
+    let (filters, depth) = (of.filters, of.depth());
+    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
+    let (rows, scratch) = rest.split_at_mut(filters * of.columns());
+    for group in 0..of.groups {
+        let values = &mut weight[group * filters * depth..][..filters * depth];
+        for images in of.batches() {
+            let n = images.1 * of.places();
+            of.gather(data, images, group, columns);
+            of.filtered::<T>(images, group, |to, from, count| {
+                rows[to..to + count].copy_from_slice(&grad[from..from + count]);
+            });
+            let sizes = Sizes { m: filters, k: n, n: depth };
+            let (rows, columns) =
+                (Matrix::of(&rows[..filters * n], n, false), Matrix::of(&columns[..depth * n], n, true));
+            gemm(sizes, rows, columns, Out { values, adds: true, scratch });
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `BatchNorm`: each channel with mean 0 and deviation 1 over all images, then scaled and shifted.
+//!
+//! While training, the means and variances are those of the call, and the auxiliary states move
+//! towards them in the forward pass. Else they are the auxiliary states. Hidden outputs keep which
+//! ones were used for the backward pass.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::kernel::tree::sum;
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::layers::layer_norm::centre;
+use crate::operator::map::{with_float, zero};
+use crate::operator::ordered::Ordered;
+use crate::operator::property::{
+    assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
+};
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape, MAX_RANK};
+use smallvec::SmallVec;
+
+crate::parameters! {
+    /// Of `BatchNorm`.
+    pub(crate) struct BatchNormParameters {
+        eps: f64, default "0.001", 0.0.., "What is added to a variance, so that none is 0";
+        momentum: f64, default "0.9", 0.0..=1.0, "How much of the moving means and variances stays at each call";
+        fix_gamma: bool, default "true", .., "Whether gamma counts as 1, and has no gradient";
+        use_global_stats: bool, default "false", .., "Whether the moving means and variances are used in training too";
+        output_mean_var: bool, default "false", .., "Whether the means and inverse deviations are outputs for the program";
+        axis: isize, default "1", .., "The axis of channels, counted from the end if negative";
+    }
+}
+
+#[derive(Clone, Debug)]
+struct BatchNorm {
+    parameters: BatchNormParameters,
+}
+
+/// The layout with the axis of channels before the others; how many channels there are, and how many
+/// elements each has.
+fn channels(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
+    let order: SmallVec<[usize; MAX_RANK]> =
+        [axis].into_iter().chain((0..layout.shape.rank()).filter(|at| *at != axis)).collect();
+    let count = layout.shape.dims()[axis];
+    Ok((layout.permute(&order)?, count, layout.shape.size().checked_div(count).unwrap_or(0)))
+}
+
+impl BatchNorm {
+    /// Whether the means are those of the call.
+    fn is_of_batch(&self, ctx: &OpContext<'_, '_>) -> bool {
+        ctx.is_train && !self.parameters.use_global_stats
+    }
+}
+
+impl OperatorProperty for BatchNorm {
+    by_parameters!();
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        vec!["data", "gamma", "beta"]
+    }
+
+    fn list_outputs(&self) -> Vec<&'static str> {
+        vec!["output", "mean", "var"]
+    }
+
+    fn list_auxiliary_states(&self) -> Vec<&'static str> {
+        vec!["moving_mean", "moving_var"]
+    }
+
+    fn num_visible_outputs(&self) -> usize {
+        if self.parameters.output_mean_var {
+            3
+        } else {
+            1
+        }
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        aux_shape: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
+        assign_shape("data", &mut in_shape[0], shape)?;
+        let channels = shape.dims()[shape.axis(self.parameters.axis)?];
+        if shape.size() == 0 {
+            let message = format!("'data' has shape {shape}, and nothing is the mean of no elements");
+            return Err(Error::new(ErrorKind::ShapeMismatch, message));
+        }
+        let of_channels = Shape::new(&[channels])?;
+        let names = [["gamma", "beta"], ["mean", "var"], ["moving_mean", "moving_var"]];
+        let places = [&mut in_shape[1..], &mut out_shape[1..], aux_shape];
+        for (names, places) in names.iter().zip(places) {
+            for (name, place) in names.iter().zip(places) {
+                assign_shape(name, place, of_channels)?;
+            }
+        }
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    /// Floats of 16 bits have means and parameters of 32 bits, as in MXNet.
+    fn infer_type(
+        &self,
+        in_type: &mut [Option<DType>],
+        out_type: &mut [Option<DType>],
+        aux_type: &mut [Option<DType>],
+    ) -> Result<bool, Error> {
+        let Some(dtype) = in_type[0].or(out_type[0]) else { return Ok(false) };
+        assign_type("data", &mut in_type[0], dtype)?;
+        assign_type("output", &mut out_type[0], dtype)?;
+        let of_channels = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let names = [["gamma", "beta"], ["mean", "var"], ["moving_mean", "moving_var"]];
+        let places = [&mut in_type[1..], &mut out_type[1..], aux_type];
+        for (names, places) in names.iter().zip(places) {
+            for (name, place) in names.iter().zip(places) {
+                assign_type(name, place, of_channels)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
+        [&out_grad[..1], &in_data[..2], &out_data[1..]].concat()
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+}
+
+impl Operator for BatchNorm {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        aux_states: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let ([out, means, inverses], [moving_mean, moving_var]) = (out_data, aux_states) else { return Ok(()) };
+        let axis = in_data[0].shape().axis(self.parameters.axis)?;
+        let BatchNormParameters { eps, momentum, fix_gamma, .. } = self.parameters;
+        with_float!(in_data[0].dtype(), W => {
+            let (layout, count, length) = channels(in_data[0].layout(), axis)?;
+            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
+            let (gamma, beta) = (gamma.get(), beta.get());
+            let (mut moving, mut scratch) = (ctx.scratch::<W>(2 * count)?, ctx.scratch::<W>(2 * length)?);
+            let (mean_of, variance_of) = moving.as_mut_slice().split_at_mut(count);
+            moving_mean.as_blob().reader::<W>().fill(mean_of);
+            moving_var.as_blob().reader::<W>().fill(variance_of);
+            let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
+            let mut out = out.turned(|layout| channels(layout, axis).map(|channels| channels.0))?;
+            let mut writers = (out.writer::<W>(req[0]), means.writer::<W>(req[1]), inverses.writer::<W>(req[2]));
+            let (stays, moves) = (momentum as W, (1.0 - momentum) as W);
+            for channel in 0..count {
+                reader.fill(row);
+                let (mut mean, mut variance) = (mean_of[channel], variance_of[channel]);
+                if self.is_of_batch(ctx) {
+                    (mean, variance) = centre(row, squares);
+                    mean_of[channel] = stays * mean_of[channel] + moves * mean;
+                    variance_of[channel] = stays * variance_of[channel] + moves * variance;
+                } else {
+                    row.iter_mut().for_each(|value| *value -= mean);
+                }
+                let inverse = (variance + eps as W).sqrt().recip();
+                let gamma = if fix_gamma { 1.0 } else { gamma[channel] };
+                row.iter_mut().for_each(|value| *value = *value * inverse * gamma + beta[channel]);
+                writers.0.put(row);
+                writers.1.put(&[mean]);
+                writers.2.put(&[inverse]);
+            }
+            if self.is_of_batch(ctx) {
+                moving_mean.writer::<W>(OpReq::Write).put(mean_of);
+                moving_var.writer::<W>(OpReq::Write).put(variance_of);
+            }
+        });
+        Ok(())
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        out_data: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (grad, data, gamma) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let (mean, inverse) = (out_data.get(1)?, out_data.get(2)?);
+        let axis = data.shape().axis(self.parameters.axis)?;
+        let [by_data, by_gamma, by_beta] = in_grad else { return Ok(()) };
+        let fix_gamma = self.parameters.fix_gamma;
+        if fix_gamma {
+            zero(by_gamma, req[1])?;
+        }
+        with_float!(data.dtype(), W => {
+            let (layout, count, length) = channels(data.layout(), axis)?;
+            let mut reader = data.with_layout(layout).reader::<W>();
+            let mut grads = grad.with_layout(channels(grad.layout(), axis)?.0).reader::<W>();
+            let mut of_channels = [gamma, mean, inverse].map(|blob| blob.reader::<W>());
+            let mut scratch = ctx.scratch::<W>(3 * length)?;
+            let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
+            let (of, products) = rest.split_at_mut(length);
+            let mut out = by_data.turned(|layout| channels(layout, axis).map(|channels| channels.0))?;
+            let (mut writer, mut of_beta) = (out.writer::<W>(req[0]), by_beta.writer::<W>(req[2]));
+            let mut of_gamma = by_gamma.writer::<W>(if fix_gamma { OpReq::Null } else { req[1] });
+            let share = (1.0 / length as f64) as W;
+            for _ in 0..count {
+                let [mut gamma, mut mean, mut inverse] = [[W::default()]; 3];
+                for (reader, value) in of_channels.iter_mut().zip([&mut gamma, &mut mean, &mut inverse]) {
+                    reader.fill(value);
+                }
+                let ([gamma], [mean], [inverse]) = (gamma, mean, inverse);
+                let gamma = if fix_gamma { 1.0 } else { gamma };
+                reader.fill(row);
+                grads.fill(of);
+                for ((value, grad), product) in row.iter_mut().zip(&*of).zip(products.iter_mut()) {
+                    *value = (*value - mean) * inverse;
+                    *product = *value * *grad;
+                }
+                let (total, product) = (sum(of, |a, b| a + b), sum(products, |a, b| a + b));
+                of_gamma.put(&[product]);
+                of_beta.put(&[total]);
+                // Where the means are those of the call, each element has a part in them.
+                let (total, product) =
+                    if self.is_of_batch(ctx) { (total * share, product * share) } else { (0.0, 0.0) };
+                for (grad, value) in of.iter_mut().zip(&*row) {
+                    *grad = (*grad - total - *value * product) * inverse * gamma;
+                }
+                writer.put(of);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The one.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    let about = "Each channel with mean 0 and deviation 1 over all images, then scaled and shifted";
+    add(
+        "BatchNorm",
+        about,
+        Box::new(|given| Ok(Box::new(BatchNorm { parameters: BatchNormParameters::init(given)? }))),
+    );
+}

@@ -1,0 +1,191 @@
+//! `LayerNorm`: each row along an axis with mean 0 and deviation 1, then scaled and shifted.
+
+#![forbid(unsafe_code)]
+
+use crate::error::Error;
+use crate::kernel::tree::sum;
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::map::with_float;
+use crate::operator::ordered::Ordered;
+use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::softmax::rows;
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Shape, MAX_RANK};
+use num_traits::Float;
+use smallvec::SmallVec;
+
+crate::parameters! {
+    /// Of `LayerNorm`.
+    pub(crate) struct LayerNormParameters {
+        axis: isize, default "-1", .., "The axis of the rows, counted from the end if negative";
+        eps: f64, default "0.00001", 0.0.., "What is added to a variance, so that none is 0";
+        output_mean_var: bool, default "false", .., "Whether the means and deviations are outputs for the program";
+    }
+}
+
+#[derive(Clone, Debug)]
+struct LayerNorm {
+    parameters: LayerNormParameters,
+}
+
+/// Turns a row into differences to its mean; returns the mean and the variance.
+pub(super) fn centre<T: Float>(row: &mut [T], squares: &mut [T]) -> (T, T) {
+    let count = T::from(row.len()).unwrap_or(T::one()).max(T::one());
+    let mean = sum(row, |a, b| a + b) / count;
+    for (value, square) in row.iter_mut().zip(squares.iter_mut()) {
+        *value = *value - mean;
+        *square = *value * *value;
+    }
+    (mean, sum(squares, |a, b| a + b) / count)
+}
+
+impl OperatorProperty for LayerNorm {
+    by_parameters!();
+
+    fn list_arguments(&self) -> Vec<&'static str> {
+        vec!["data", "gamma", "beta"]
+    }
+
+    fn list_outputs(&self) -> Vec<&'static str> {
+        vec!["output", "mean", "std"]
+    }
+
+    fn num_visible_outputs(&self) -> usize {
+        if self.parameters.output_mean_var {
+            3
+        } else {
+            1
+        }
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
+        assign_shape("data", &mut in_shape[0], shape)?;
+        let axis = shape.axis(self.parameters.axis)?;
+        let length = Shape::new(&[shape.dims()[axis]])?;
+        assign_shape("gamma", &mut in_shape[1], length)?;
+        assign_shape("beta", &mut in_shape[2], length)?;
+        let mut dims = SmallVec::<[usize; MAX_RANK]>::from_slice(shape.dims());
+        dims[axis] = 1;
+        assign_shape("mean", &mut out_shape[1], Shape::new(&dims)?)?;
+        assign_shape("std", &mut out_shape[2], Shape::new(&dims)?)?;
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    /// The means are computed again, which is more exact where they were rounded to 16 bits.
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], _: &[usize]) -> Vec<usize> {
+        [&out_grad[..1], &in_data[..2]].concat()
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+}
+
+impl Operator for LayerNorm {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let [out, means, deviations] = out_data else { return Ok(()) };
+        let axis = in_data[0].shape().axis(self.parameters.axis)?;
+        with_float!(in_data[0].dtype(), W => {
+            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
+            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
+            let (gamma, beta) = (gamma.get(), beta.get());
+            let mut scratch = ctx.scratch::<W>(2 * length)?;
+            let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
+            let mut out = out.turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
+            let mut writers = (out.writer::<W>(req[0]), means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
+            for _ in 0..count {
+                reader.fill(row);
+                let (mean, variance) = centre(row, squares);
+                let deviation = (variance + self.parameters.eps as W).sqrt();
+                let inverse = deviation.recip();
+                for ((value, gamma), beta) in row.iter_mut().zip(gamma).zip(beta) {
+                    *value = *value * inverse * gamma + beta;
+                }
+                writers.0.put(row);
+                writers.1.put(&[mean]);
+                writers.2.put(&[deviation]);
+            }
+        });
+        Ok(())
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (grad, data, gamma) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let axis = data.shape().axis(self.parameters.axis)?;
+        let [by_data, by_gamma, by_beta] = in_grad else { return Ok(()) };
+        with_float!(data.dtype(), W => {
+            let (layout, count, length) = rows(data.layout(), axis)?;
+            let mut reader = data.with_layout(layout).reader::<W>();
+            let mut grads = grad.with_layout(rows(grad.layout(), axis)?.0).reader::<W>();
+            let mut gamma = Ordered::<W>::new(ctx, &gamma)?;
+            let gamma = gamma.get();
+            let mut scratch = ctx.scratch::<W>(4 * length)?;
+            let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
+            let (squares, rest) = rest.split_at_mut(length);
+            let (of, products) = rest.split_at_mut(length);
+            // Sums over all rows are made in f64: they are long, and one after the other.
+            let mut sums = ctx.scratch::<f64>(2 * length)?;
+            sums.as_mut_slice().fill(0.0);
+            let (of_gamma, of_beta) = sums.as_mut_slice().split_at_mut(length);
+            let mut out = by_data.turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
+            let mut writer = out.writer::<W>(req[0]);
+            let share = (1.0 / length.max(1) as f64) as W;
+            for _ in 0..count {
+                reader.fill(row);
+                grads.fill(of);
+                let (_, variance) = centre(row, squares);
+                let inverse = (variance + self.parameters.eps as W).sqrt().recip();
+                row.iter_mut().for_each(|value| *value *= inverse);
+                for (at, grad) in of.iter_mut().enumerate() {
+                    of_gamma[at] += f64::from(*grad * row[at]);
+                    of_beta[at] += f64::from(*grad);
+                    *grad *= gamma[at];
+                    products[at] = *grad * row[at];
+                }
+                let mean = sum(of, |a, b| a + b) * share;
+                let product = sum(products, |a, b| a + b) * share;
+                for (grad, value) in of.iter_mut().zip(&*row) {
+                    *grad = (*grad - mean - *value * product) * inverse;
+                }
+                writer.put(of);
+            }
+            by_gamma.writer::<f64>(req[1]).put(of_gamma);
+            by_beta.writer::<f64>(req[2]).put(of_beta);
+        });
+        Ok(())
+    }
+}
+
+/// The one.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    let about = "Each row along an axis with mean 0 and deviation 1, then scaled and shifted";
+    add(
+        "LayerNorm",
+        about,
+        Box::new(|given| Ok(Box::new(LayerNorm { parameters: LayerNormParameters::init(given)? }))),
+    );
+}

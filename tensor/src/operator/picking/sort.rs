@@ -1,0 +1,273 @@
+//! `topk`, `sort` and `argsort`: elements in their order along an axis, or the places of these.
+//!
+//! Of equal elements the first one comes first. What is not a number counts as the greatest.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::map::{with_float, with_work};
+use crate::operator::parameters::choices;
+use crate::operator::property::{assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty, NUMBERS};
+use crate::operator::softmax::rows;
+use crate::operator::Builtin;
+use crate::request::OpReq;
+use crate::shape::{Layout, Shape, MAX_RANK};
+use seriatim::Context;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+choices! {
+    /// What `topk` returns.
+    Returns { Value = "value", Indices = "indices", Mask = "mask", Both = "both" }
+}
+
+crate::parameters! {
+    /// Of `topk`.
+    pub(crate) struct TopkParameters {
+        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
+        k: usize, default "1", .., "How many elements; 0 has all";
+        ret_typ: Returns, default "indices", .., "Whether values, places or both are returned, or a mask that is 1 at them";
+        is_ascend: bool, default "false", .., "Whether the least come first, and not the greatest";
+        dtype: DType, default "float32", .., "The type of places";
+    }
+}
+
+crate::parameters! {
+    /// Of `sort`.
+    pub(crate) struct SortParameters {
+        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
+        is_ascend: bool, default "true", .., "Whether the least come first, and not the greatest";
+    }
+}
+
+crate::parameters! {
+    /// Of `argsort`.
+    pub(crate) struct ArgsortParameters {
+        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
+        is_ascend: bool, default "true", .., "Whether the least come first, and not the greatest";
+        dtype: DType, default "float32", .., "The type of places";
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Order {
+    of: TopkParameters,
+    /// As the operator has them.
+    written: Vec<(&'static str, String)>,
+}
+
+/// The order of two elements and their places.
+fn compare<W: PartialOrd + Copy>(row: &[W], ascends: bool, one: i64, other: i64) -> Ordering {
+    let (a, b) = (row[one as usize], row[other as usize]);
+    #[expect(clippy::eq_op, reason = "only what is not a number differs from itself")]
+    let is_nan = |value: W| value != value;
+    let order = a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+    if ascends { order } else { order.reverse() }.then(one.cmp(&other))
+}
+
+impl Order {
+    /// The layout with the axis behind the others; how many rows there are, and how long they are.
+    fn rows(&self, layout: &Layout) -> Result<(Layout, usize, usize), Error> {
+        match self.of.axis {
+            Some(axis) => rows(layout, layout.shape.axis(axis)?),
+            None => Ok((*layout, 1, layout.shape.size())),
+        }
+    }
+
+    /// How many elements of a row are returned.
+    fn count(&self, length: usize) -> usize {
+        if self.of.k == 0 {
+            length
+        } else {
+            self.of.k
+        }
+    }
+
+    /// Writes the places of the first elements of a row in their order.
+    fn choose<W: PartialOrd + Copy>(&self, row: &[W], places: &mut [i64]) {
+        let (count, ascends) = (self.count(row.len()), self.of.is_ascend);
+        places.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
+        if count < places.len() && count > 0 {
+            places.select_nth_unstable_by(count - 1, |one, other| compare(row, ascends, *one, *other));
+        }
+        places[..count].sort_unstable_by(|one, other| compare(row, ascends, *one, *other));
+    }
+}
+
+impl OperatorProperty for Order {
+    fn get_params(&self) -> Vec<(&'static str, String)> {
+        self.written.clone()
+    }
+
+    fn list_outputs(&self) -> Vec<&'static str> {
+        match self.of.ret_typ {
+            Returns::Both => vec!["value", "indices"],
+            _ => vec!["output"],
+        }
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0] else { return Ok(false) };
+        let (_, _, length) = self.rows(&Layout::contiguous(shape))?;
+        if self.of.k > length {
+            let message = format!("k = {} elements of {length}, along axis {:?} of {shape}", self.of.k, self.of.axis);
+            return Err(Error::new(ErrorKind::ShapeMismatch, message));
+        }
+        let mut dims = SmallVec::<[usize; MAX_RANK]>::from_slice(shape.dims());
+        match (self.of.ret_typ, self.of.axis) {
+            (Returns::Mask, _) => {}
+            (_, Some(axis)) => dims[shape.axis(axis)?] = self.count(length),
+            (_, None) => dims = [self.count(length)].into_iter().collect(),
+        }
+        let out = Shape::new(&dims)?;
+        out_shape.iter_mut().try_for_each(|place| assign_shape("output", place, out)).map(|()| true)
+    }
+
+    fn infer_type(
+        &self,
+        in_type: &mut [Option<DType>],
+        out_type: &mut [Option<DType>],
+        _: &mut [Option<DType>],
+    ) -> Result<bool, Error> {
+        if let Some(places) = match self.of.ret_typ {
+            Returns::Both => Some(1),
+            Returns::Indices => Some(0),
+            _ => None,
+        } {
+            assign_type("indices", &mut out_type[places], self.of.dtype)?;
+        }
+        let Some(dtype) = in_type[0] else { return Ok(false) };
+        if self.of.ret_typ != Returns::Indices {
+            assign_type("output", &mut out_type[0], dtype)?;
+        }
+        Ok(true)
+    }
+
+    fn types(&self) -> &'static [DType] {
+        NUMBERS
+    }
+
+    fn has_gradient(&self) -> bool {
+        matches!(self.of.ret_typ, Returns::Value | Returns::Both)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], _: &[usize]) -> Vec<usize> {
+        [&out_grad[..1], in_data].concat()
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Order {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (layout, count, length) = self.rows(in_data[0].layout())?;
+        let chosen = self.count(length);
+        let (first, second) = out_data.split_at_mut(1);
+        let mut first = first[0].turned(|layout| self.rows(layout).map(|rows| rows.0))?;
+        let mut second = match second.first_mut() {
+            Some(second) => Some(second.turned(|layout| self.rows(layout).map(|rows| rows.0))?),
+            None => None,
+        };
+        with_work!(in_data[0].dtype(), W => {
+            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let (mut row, mut places) = (ctx.scratch::<W>(2 * length)?, ctx.scratch::<i64>(length)?);
+            let ((row, values), places) = (row.as_mut_slice().split_at_mut(length), places.as_mut_slice());
+            let is_places = self.of.ret_typ == Returns::Indices;
+            let (mut of_values, mut of_places) = match &mut second {
+                Some(second) => (Some(first.writer::<W>(req[0])), Some(second.writer::<i64>(req[1]))),
+                None if is_places => (None, Some(first.writer::<i64>(req[0]))),
+                None => (Some(first.writer::<W>(req[0])), None),
+            };
+            for _ in 0..count {
+                reader.fill(row);
+                self.choose(row, places);
+                if let Some(writer) = &mut of_places {
+                    writer.put(&places[..chosen]);
+                }
+                let Some(writer) = &mut of_values else { continue };
+                if self.of.ret_typ == Returns::Mask {
+                    values.fill(W::default());
+                    places[..chosen].iter().for_each(|place| values[*place as usize] = 1 as W);
+                    writer.put(values);
+                } else {
+                    values.iter_mut().zip(&*places).for_each(|(value, place)| *value = row[*place as usize]);
+                    writer.put(&values[..chosen]);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        in_data: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        if req[0].is_null() {
+            return Ok(());
+        }
+        let (grad, data) = (out_grad.get(0)?, in_data.get(0)?);
+        let (layout, count, length) = self.rows(data.layout())?;
+        let grad = grad.with_layout(self.rows(grad.layout())?.0);
+        let mut out = in_grad[0].turned(|layout| self.rows(layout).map(|rows| rows.0))?;
+        with_float!(data.dtype(), W => {
+            let (mut reader, mut grads) = (data.with_layout(layout).reader::<W>(), grad.reader::<W>());
+            let (mut row, mut places) = (ctx.scratch::<W>(2 * length)?, ctx.scratch::<i64>(length)?);
+            let ((row, of), places) = (row.as_mut_slice().split_at_mut(length), places.as_mut_slice());
+            let (mut writer, chosen) = (out.writer::<W>(req[0]), self.count(length));
+            for _ in 0..count {
+                reader.fill(row);
+                self.choose(row, places);
+                grads.fill(&mut of[..chosen]);
+                row.fill(0.0);
+                places[..chosen].iter().zip(&*of).for_each(|(place, grad)| row[*place as usize] = *grad);
+                writer.put(row);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// All of them.
+pub(super) fn all(add: &mut Builtin<'_>) {
+    let make = |given: &[(&str, &str)]| {
+        let of = TopkParameters::init(given)?;
+        Ok(Box::new(Order { written: of.params(), of }) as Box<dyn OperatorProperty>)
+    };
+    add("topk", "The greatest or the least elements along an axis, or their places", Box::new(make));
+    let make = |given: &[(&str, &str)]| {
+        let sort = SortParameters::init(given)?;
+        let SortParameters { axis, is_ascend } = sort;
+        let of = TopkParameters { axis, k: 0, ret_typ: Returns::Value, is_ascend, dtype: DType::F32 };
+        Ok(Box::new(Order { of, written: sort.params() }) as Box<dyn OperatorProperty>)
+    };
+    add("sort", "The elements in their order along an axis", Box::new(make));
+    let make = |given: &[(&str, &str)]| {
+        let argsort = ArgsortParameters::init(given)?;
+        let ArgsortParameters { axis, is_ascend, dtype } = argsort;
+        let of = TopkParameters { axis, k: 0, ret_typ: Returns::Indices, is_ascend, dtype };
+        Ok(Box::new(Order { of, written: argsort.params() }) as Box<dyn OperatorProperty>)
+    };
+    add("argsort", "The places of the elements in their order along an axis", Box::new(make));
+}
