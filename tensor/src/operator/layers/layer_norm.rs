@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::dtype::Element;
 use crate::error::Error;
 use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
@@ -161,8 +162,8 @@ impl Operator for LayerNorm {
                 let inverse = (variance + self.parameters.eps as W).sqrt().recip();
                 row.iter_mut().for_each(|value| *value *= inverse);
                 for (at, grad) in of.iter_mut().enumerate() {
-                    of_gamma[at] += f64::from(*grad * row[at]);
-                    of_beta[at] += f64::from(*grad);
+                    of_gamma[at] += f64::from_number((*grad * row[at]).to_number());
+                    of_beta[at] += f64::from_number(grad.to_number());
                     *grad *= gamma[at];
                     products[at] = *grad * row[at];
                 }

@@ -259,7 +259,7 @@ pub(super) fn all(add: &mut Builtin<'_>) {
     let make = |given: &[(&str, &str)]| {
         let parameters = LeakyParameters::init(given)?;
         let LeakyParameters { lower_bound, upper_bound, .. } = parameters;
-        if !(lower_bound <= upper_bound) {
+        if (lower_bound..=upper_bound).is_empty() {
             let message = format!("lower_bound = {lower_bound} is not below upper_bound = {upper_bound}");
             return Err(Error::new(ErrorKind::BadParameter, message));
         }

@@ -251,7 +251,7 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         about,
         Box::new(|given| {
             let parameters = ClipParameters::init(given)?;
-            if !(parameters.a_min <= parameters.a_max) {
+            if (parameters.a_min..=parameters.a_max).is_empty() {
                 let ClipParameters { a_min, a_max } = parameters;
                 let message = format!("a_min = {a_min} is not below a_max = {a_max}: give the lesser first");
                 return Err(Error::new(ErrorKind::BadParameter, message));
