@@ -157,7 +157,7 @@ impl Op {
             }
             inputs.push(Some(Input { argument, shared: false }));
         }
-        let auxiliary: SmallVec<[Argument; 1]> = node.auxiliary.iter().map(Argument::from).collect();
+        let auxiliary: SmallVec<[Argument; 2]> = node.auxiliary.iter().map(Argument::from).collect();
         for state in &auxiliary {
             let mut others = inputs.iter().flatten().map(|input| &input.argument);
             if others.any(|other| overlap(state, other)) || outputs.iter().any(|out| overlap(state, &out.argument)) {
