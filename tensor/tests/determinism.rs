@@ -53,6 +53,37 @@ fn train(runtime: &Runtime, pauses: &mut Draws) -> Result<u64, Error> {
     hash(&[w1, b1, w2, b2])
 }
 
+/// A network with convolutions, means that move, and masks, trained on numbers of the generator.
+fn convolve(runtime: &Runtime, pauses: &mut Draws) -> Result<u64, Error> {
+    runtime.seed(12)?;
+    let of = |shape: &[usize]| {
+        let weight = runtime.random(shape, DType::F32, Distribution::Normal { mean: 0.0, deviation: 0.2 })?;
+        weight.attach_grad(OpReq::Write)?;
+        Ok::<NDArray, Error>(weight)
+    };
+    let weights = [of(&[6, 1, 3, 3])?, of(&[6])?, of(&[6])?, of(&[6])?, of(&[8, 3, 2, 2])?, of(&[10, 8 * 5 * 5])?];
+    let [filters, bias, gamma, beta, more, last] = &weights;
+    let (mean, variance) = (runtime.zeros([6], DType::F32)?, runtime.ones([6], DType::F32)?);
+    let (dense, loss) =
+        (Op::new("FullyConnected", &[("num_hidden", "10"), ("no_bias", "true")])?, Op::new("SoftmaxOutput", &[])?);
+    let mut sgd = Sgd::new(0.05, 0.9, 1e-4)?;
+    for _ in 0..6 {
+        let data = runtime.random([20, 1, 12, 12], DType::F32, Distribution::Uniform { low: 0.0, high: 1.0 })?;
+        let label = runtime.random([20], DType::F32, Distribution::Whole { low: 0, high: 10 })?;
+        pause(pauses);
+        let out = autograd::record(|| {
+            let first = data.convolution(filters, Some(bias), &[], &[1, 1], 1)?;
+            let first = first.batch_norm(gamma, beta, &mean, &variance)?.leaky_relu(0.1)?;
+            let second = first.max_pool(&[2, 2], &[2, 2], &[])?.convolution(more, None, &[], &[], 2)?;
+            loss.invoke(&[&dense.invoke(&[&second.dropout(0.25)?, last])?, &label])
+        })?;
+        autograd::backward(&[&out])?;
+        pause(pauses);
+        sgd.step(&[filters, bias, gamma, beta, more, last], 1.0 / 20.0)?;
+    }
+    hash(&[filters, bias, gamma, beta, more, last, &mean, &variance])
+}
+
 /// A random program over arrays of each type, with views, changes in place and reductions.
 fn mix(runtime: &Runtime, seed: u64, pauses: &mut Draws) -> Result<u64, Error> {
     let mut draws = Draws::new(seed);
@@ -86,11 +117,12 @@ fn mix(runtime: &Runtime, seed: u64, pauses: &mut Draws) -> Result<u64, Error> {
 #[test]
 fn results_have_the_same_bits_on_every_engine() {
     let mut pauses = Draws::new(std::process::id().into());
-    let mut found: Vec<(String, u64, Vec<u64>)> = Vec::new();
+    let mut found: Vec<(String, [u64; 2], Vec<u64>)> = Vec::new();
     for (name, runtime) in runtimes() {
         for _ in 0..2 {
             let mixes = (0..3).map(|seed| mix(&runtime, seed, &mut pauses).unwrap()).collect();
-            found.push((name.clone(), train(&runtime, &mut pauses).unwrap(), mixes));
+            let trained = [train(&runtime, &mut pauses).unwrap(), convolve(&runtime, &mut pauses).unwrap()];
+            found.push((name.clone(), trained, mixes));
         }
     }
     let (_, trained, mixes) = &found[0];
