@@ -52,13 +52,24 @@ class Case:
 
     `inputs` has names with shapes and draws, `states` too. `gradients` are the inputs by which
     there is one. If the case `carries`, then the first input of a later step is the output before.
-    Only the first `outputs` are kept: what MXNet leaves in others may be undefined.
+    Only the first `outputs` are kept: what MXNet leaves in others may be undefined. `about` is the
+    name by which tensor/tests/mxnet.rs knows a case where the crate differs.
     """
 
     def __init__(
-        self, name, inputs, gradients=None, states=(), steps=1, train=True, carries=False, outputs=None, **parameters
+        self,
+        name,
+        inputs,
+        gradients=None,
+        states=(),
+        steps=1,
+        train=True,
+        carries=False,
+        outputs=None,
+        about="-",
+        **parameters
     ):
-        self.name, self.parameters, self.outputs = name, parameters, outputs
+        self.name, self.parameters, self.outputs, self.about = name, parameters, outputs, about
         self.inputs = [(one + (UNIT,))[:3] for one in inputs]
         self.gradients = [one[0] for one in inputs] if gradients is None else gradients
         self.steps, self.is_train, self.carries = steps, train, carries
@@ -167,7 +178,7 @@ def reductions():
         yield one(name, (4, 6), below(3), gradients=[], axis=1)
     yield one("broadcast_to", (2, 1, 3), shape=(2, 4, 3))
     yield one("broadcast_to", (1, 1), shape=(3, 5))
-    yield one("broadcast_to", (2, 1), shape=(0, 3))
+    yield one("broadcast_to", (2, 1), about="size-0", shape=(0, 3))
 
 
 def products():

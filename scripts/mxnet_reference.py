@@ -21,7 +21,7 @@ from mxnet.base import _LIB, c_str, check_call
 from mxnet_cases import all_cases
 
 NAME = "mxnet-1.9.1"
-HEAD = "# number operator mode steps carries inputs states gradients outputs parameters"
+HEAD = "# number operator mode steps carries inputs states gradients outputs about parameters"
 LIMIT = 5 << 20
 
 
@@ -84,6 +84,7 @@ def run(number, case, kept):
         ",".join(case.states) or "-",
         ",".join(case.gradients) or "-",
         str(len(outputs)),
+        case.about,
         ";".join("%s=%s" % pair for pair in case.parameters.items()) or "-",
     ]
     return " ".join(column.replace(" ", "").replace("'", "") for column in columns)
