@@ -140,9 +140,9 @@ fn with_axis(shape: &[usize]) -> &[usize] {
 ///
 /// An elementary function of another library differs by a few units in the last place (6e-8), and a
 /// power or a gradient that multiplies some of them by a few more: 2e-6 of the element. Sums of both
-/// signs lose what cancels, so their error goes by the terms and not by the sum; the greatest element
-/// stands for these. The longest sums here have 2,000 terms added in another order, whose roundings
-/// partly cancel: 25 times 6e-8, 1.5e-6 of it. On x86-64 a third of both is used at most.
+/// signs lose what cancels, so their error goes by the terms and not by the sum, and the greatest
+/// element stands for these. The longest sums here have 2,000 terms added in another order, whose
+/// roundings partly cancel: 25 times 6e-8, 1.5e-6 of it. On x86-64 a third of both is used at most.
 const OF_ELEMENT: f64 = 2e-6;
 const OF_ARRAY: f64 = 1.5e-6;
 
