@@ -10,9 +10,10 @@
 #   scripts/python.sh --compare  only prints the tables: a tiled Cholesky factorization and small
 #                                calls, beside concurrent.futures, dask, joblib and asyncio
 #
-# PYTHON names the Python, by default the newest of 3.11 to 3.14 that is found, and PYTHON_311 the
-# Python 3.11. The packages come from PyPI, into target/python/. If PyPI has no NumPy for the
-# free-threaded Python, the tests of arrays are left out there.
+# PYTHON names the Python, by default the newest of 3.11 to 3.14 that is found. PYTHON_311 names the
+# Python 3.11, by default one that is found; if it is set and empty, pip is not tried. The packages
+# come from PyPI, into target/python/. If PyPI has no NumPy for the free-threaded Python, the tests
+# of arrays are left out there.
 #
 # Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments; 3 there is no Python of 3.11
 # or newer, or PyPI cannot be reached.
@@ -57,7 +58,7 @@ newest() {
 }
 python=${PYTHON:-$(newest 11 14)}
 [ -n "$python" ] && is_of "$python" 11 99 || skip "there is no Python of 3.11 or newer"
-old=${PYTHON_311:-$(newest 11 11)}
+old=${PYTHON_311-$(newest 11 11)}
 [ -z "$old" ] || is_of "$old" 11 11 || wrong "$old is not Python 3.11"
 free=${PYTHON_FREE_THREADED:-}
 [ -z "$free" ] || "$free" -c 'import sys; sys.exit(sys._is_gil_enabled())' || wrong "$free is not free-threaded"

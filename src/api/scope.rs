@@ -11,7 +11,7 @@
 //! and `Scope` is invariant in both, so none can be taken for a longer one.
 
 use crate::api::engine::Engine;
-use crate::api::typed::resources::{Entering, InScope, Resources};
+use crate::api::typed::resources::{refused, Entering, InScope, Resources};
 use crate::engine::draft::Draft;
 use crate::engine::scope::open::OpenScope;
 use crate::error::Error;
@@ -357,10 +357,12 @@ impl<'scope> ScopeBuilder<'scope, '_> {
         F: for<'a> FnOnce(&RunContext<'_>, V::Item<'a>) -> R + Send + 'scope,
         R: IntoOutcome,
     {
-        resources.check(self.draft.request().context)?;
         let open = &self.scope.open;
         let typed = self.draft.count();
         let mut entry = Entering { draft: &mut self.draft, scope: open.identity(), own: 0 };
+        if let Err(error) = resources.check(&entry) {
+            return refused(closure, error);
+        }
         let held = resources.enter(&mut entry);
         let own = entry.own;
         let call = move |run: &RunContext<'_>| {

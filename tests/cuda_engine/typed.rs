@@ -88,6 +88,14 @@ fn kernels_have_the_arrays_that_their_operations_name_in_order() {
     }
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
 #[test]
 fn operations_elsewhere_are_refused() {
     let standin = Standin::begin(3, 100);
@@ -110,6 +118,9 @@ fn operations_elsewhere_are_refused() {
         refused(engine.op("here").token(&CancelToken::new()).run(&x, |_| unasked()), "cpu(0)");
         refused(engine.scope(|s| s.op("here").run(&x, |_| unasked())), "cpu(0)");
         refused(engine.capture(|c| c.op("here").run(&x, |_| unasked())).map(drop), "cpu(0)");
+        // The closure goes, and a panic of its destructor is nobody's.
+        let loud = PanicsWhenDropped;
+        refused(engine.op("here").run(&x, move |_| _ = &loud), "cpu(0)");
         let twice = engine.op("twice").context(GPU).run((&x, Write(&x)), |_| unasked());
         assert_eq!(twice.unwrap_err().kind(), ErrorKind::BorrowConflict);
 

@@ -7,7 +7,7 @@
 use crate::api::limited_builder::LimitedBuilder;
 use crate::api::operation::OperationBuilder;
 use crate::api::pending::Pending;
-use crate::api::typed::resources::{Entering, Resources};
+use crate::api::typed::resources::{refused, Entering, Resources};
 use crate::engine::future::cell::promise;
 use crate::engine::future::computed::Computed;
 use crate::engine::limited::start;
@@ -68,9 +68,12 @@ impl OperationBuilder<'_> {
         T: Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
-        let held = resources.enter(&mut Entering::new(&mut self.draft));
+        let mut entry = Entering::new(&mut self.draft);
+        if let Err(error) = resources.check(&entry) {
+            return refused(closure, error);
+        }
+        let held = resources.enter(&mut entry);
         let closure = move |_: &RunContext<'_>| {
             // SAFETY: this is the operation, whose claims are those that were entered.
             closure(unsafe { V::lend(&held) })

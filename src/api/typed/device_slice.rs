@@ -10,7 +10,6 @@ use crate::api::device_data::DeviceData;
 use crate::api::typed::resources::{Entering, Keepers, Lendable, Resources, Write};
 use crate::device::memory::Plain;
 use crate::device::raw::RawMemory;
-use crate::device::Context;
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::context::RunContext;
@@ -157,8 +156,8 @@ impl<T: Plain, W> Resources<W> for &DeviceData<T> {
     type Item<'a> = DeviceSlice<'a, T>;
     type Held = DeviceData<T>;
 
-    fn check(&self, context: Context) -> Result<(), Error> {
-        self.check_context(context)
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        self.check_context(entry.draft.request().context)
     }
 
     fn enter(&self, entry: &mut Entering<'_>) -> DeviceData<T> {
@@ -180,8 +179,8 @@ impl<T: Plain, W> Resources<W> for Write<&DeviceData<T>> {
     type Item<'a> = DeviceSliceMut<'a, T>;
     type Held = DeviceData<T>;
 
-    fn check(&self, context: Context) -> Result<(), Error> {
-        self.0.check_context(context)
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        self.0.check_context(entry.draft.request().context)
     }
 
     fn enter(&self, entry: &mut Entering<'_>) -> DeviceData<T> {

@@ -7,10 +7,10 @@
 //! the operation's block, with nothing counted.
 
 use crate::api::typed::value::{Value, ValueOwner};
-use crate::device::Context;
 use crate::engine::draft::Draft;
 use crate::error::Error;
 use crate::operation::access::Mode;
+use crate::operation::closure::drop_quietly;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::ptr::{null, NonNull};
@@ -64,11 +64,12 @@ pub trait Resources<Where = Anywhere>: Lendable {
     #[doc(hidden)]
     type Held: Send + Sync + 'static;
 
-    /// Refuses what an operation of this context cannot be lent. Asked before it is entered.
+    /// Refuses what this operation cannot be lent, before it is entered. Most can be lent to any, and
+    /// their pushes are no longer for the question.
     #[doc(hidden)]
     #[inline(always)]
-    fn check(&self, context: Context) -> Result<(), Error> {
-        let _ = context;
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        let _ = entry;
         Ok(())
     }
 
@@ -135,6 +136,13 @@ impl<'a> Entering<'a> {
     pub(super) fn new(draft: &'a mut Draft) -> Entering<'a> {
         Entering { draft, scope: null(), own: 0 }
     }
+}
+
+/// The end of a push whose resources were refused. A panic of the closure's destructor is nobody's.
+#[cold]
+pub(in crate::api) fn refused<T>(closure: impl Sized, error: Error) -> Result<T, Error> {
+    drop_quietly(closure);
+    Err(error)
 }
 
 /// What keeps the values of an operation that runs more than once.

@@ -10,7 +10,7 @@
 use crate::api::capture_builder::CaptureBuilder;
 use crate::api::operation::OperationBuilder;
 use crate::api::operator::Operator;
-use crate::api::typed::resources::{Entering, Keepers, Resources};
+use crate::api::typed::resources::{refused, Entering, Keepers, Resources};
 use crate::engine::push::push;
 use crate::error::Error;
 use crate::operation::closure::{drop_quietly, sync_vtable, IntoOutcome};
@@ -60,9 +60,12 @@ impl OperationBuilder<'_> {
         F: for<'a> FnOnce(V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
-        let held = resources.enter(&mut Entering::new(&mut self.draft));
+        let mut entry = Entering::new(&mut self.draft);
+        if let Err(error) = resources.check(&entry) {
+            return refused(closure, error);
+        }
+        let held = resources.enter(&mut entry);
         let call = move |_: &RunContext<'_>| {
             // SAFETY: this is the operation, whose claims are those that were entered.
             closure(unsafe { V::lend(&held) })
@@ -94,9 +97,12 @@ impl OperationBuilder<'_> {
         F: for<'a> FnOnce(&RunContext<'_>, V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
-        let held = resources.enter(&mut Entering::new(&mut self.draft));
+        let mut entry = Entering::new(&mut self.draft);
+        if let Err(error) = resources.check(&entry) {
+            return refused(closure, error);
+        }
+        let held = resources.enter(&mut entry);
         let call = move |run: &RunContext<'_>| {
             // SAFETY: as in `run`.
             closure(run, unsafe { V::lend(&held) })
@@ -206,9 +212,12 @@ impl CaptureBuilder<'_> {
         F: for<'a> FnMut(&RunContext<'_>, V::Item<'a>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        resources.check(self.draft.request().context)?;
         let typed = self.draft.count();
-        let (held, mut kept) = (resources.enter(&mut Entering::new(&mut self.draft)), Keepers::default());
+        let mut entry = Entering::new(&mut self.draft);
+        if let Err(error) = resources.check(&entry) {
+            return refused(closure, error);
+        }
+        let (held, mut kept) = (resources.enter(&mut entry), Keepers::default());
         resources.keep(&mut kept);
         let call = move |run: &RunContext<'_>| {
             let _ = &kept;

@@ -4,7 +4,6 @@
 //! Nothing is decided here: each call is passed on to every part.
 
 use crate::api::typed::resources::{Entering, Keepers, Lendable, Resources};
-use crate::device::Context;
 use crate::error::Error;
 use std::array;
 
@@ -19,8 +18,8 @@ impl<R: Resources<W>, W> Resources<W> for Vec<R> {
     }
 
     #[inline(always)]
-    fn check(&self, context: Context) -> Result<(), Error> {
-        self.iter().try_for_each(|resources| resources.check(context))
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        self.iter().try_for_each(|resources| resources.check(entry))
     }
 
     fn keep(&self, kept: &mut Keepers) {
@@ -45,8 +44,8 @@ impl<R: Resources<W>, W> Resources<W> for Option<R> {
     }
 
     #[inline(always)]
-    fn check(&self, context: Context) -> Result<(), Error> {
-        self.iter().try_for_each(|resources| resources.check(context))
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        self.iter().try_for_each(|resources| resources.check(entry))
     }
 
     fn keep(&self, kept: &mut Keepers) {
@@ -72,8 +71,8 @@ impl<R: Resources<W>, W, const N: usize> Resources<W> for [R; N] {
     }
 
     #[inline(always)]
-    fn check(&self, context: Context) -> Result<(), Error> {
-        self.iter().try_for_each(|resources| resources.check(context))
+    fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+        self.iter().try_for_each(|resources| resources.check(entry))
     }
 
     fn keep(&self, kept: &mut Keepers) {
@@ -97,8 +96,8 @@ macro_rules! tuple {
             type Held = ($($name::Held,)*);
 
             #[inline(always)]
-            fn check(&self, context: Context) -> Result<(), Error> {
-                $(self.$at.check(context)?;)*
+            fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {
+                $(self.$at.check(entry)?;)*
                 Ok(())
             }
 
