@@ -38,7 +38,8 @@ const UNSAFE: [&str; 9] = [
 ];
 
 /// Files whose operations declare what they lend, and say so at an `unsafe` call.
-const LENDS: [&str; 4] = ["ndarray/capturing.rs", "ndarray/create.rs", "ndarray/transfer.rs", "operator/call.rs"];
+const LENDS: [&str; 4] =
+    ["ndarray/capturing.rs", "ndarray/create.rs", "ndarray/transfer.rs", "operator/kernel_call.rs"];
 
 const LINES: usize = 400;
 

@@ -64,8 +64,8 @@ pub trait Resources<Where = Anywhere>: Lendable {
     #[doc(hidden)]
     type Held: Send + Sync + 'static;
 
-    /// Refuses what this operation cannot be lent, before it is entered. Most can be lent to any, and
-    /// their pushes are no longer for the question.
+    /// Refuses what this operation cannot be lent, before it is entered. Most can be lent to any,
+    /// and their pushes are no longer for the question.
     #[doc(hidden)]
     #[inline(always)]
     fn check(&self, entry: &Entering<'_>) -> Result<(), Error> {

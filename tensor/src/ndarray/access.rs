@@ -1,8 +1,9 @@
 //! How an operation reaches the elements of its arrays: [`Argument`] goes with the operation, and
 //! becomes a [`Blob`] or a [`BlobMut`] while it runs.
 //!
-//! Used by `transfer.rs` and `operator/call.rs`, which declare the arguments' variables and borrow
-//! the arguments in one place, so what is borrowed is what was declared. Operators see blobs.
+//! Used by `transfer.rs` and `operator/kernel_call.rs`, which declare the arguments' variables and
+//! borrow the arguments in one place, so what is borrowed is what was declared. Operators see
+//! blobs.
 //!
 //! **Aliasing.** An output may be in the same memory as an input, if the operator allows that. Both
 //! blobs then give out no slices. They are read and written block by block, through copies.

@@ -2,7 +2,7 @@
 //! the arrays that are made.
 //!
 //! `src/step/` begins and ends a capture, and makes a graph of the engine of what was kept.
-//! `create.rs` and `operator/call.rs` give their operations here, `array.rs` new arrays. Waits ask
+//! `create.rs` and `operator/kernel_call.rs` give their operations here, `array.rs` new arrays. Waits ask
 //! [`refuse`]. Other threads are not concerned: each captures by itself.
 //!
 //! **Memory.** An array that is made inside and is not returned becomes private to the graph. The

@@ -1,58 +1,29 @@
 //! A call of an operator: shapes and types are checked, outputs are made, and one operation is
 //! pushed that declares what it reads and changes.
 //!
-//! Used by `arithmetic.rs`, `views.rs` and others here, by `autograd/` and `optimizer.rs`, and by
-//! programs. What the operation carries lies in a block of the storage, so a call allocates nothing
-//! in steady state.
+//! Used by `arithmetic.rs`, `views.rs` and others here, by `autograd/` and `optimizer/`, and by
+//! programs. `kernel_call.rs` has what the operation carries and does.
+
+#![forbid(unsafe_code)]
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
+use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
-use crate::ndarray::capturing::{self, Use};
+use crate::ndarray::capturing;
 use crate::ndarray::runtime::Runtime;
+use crate::operator::kernel_call::{described, Input, KernelCall, Output};
 use crate::operator::op::Op;
-use crate::operator::property::{Given, OpContext};
 use crate::operator::tape::{self, Node};
 use crate::request::OpReq;
-use crate::resource::manager::Granted;
 use crate::shape::Shape;
-use crate::storage::boxed::Boxed;
-use seriatim::{Context, Name, RunContext, Variable};
+use seriatim::Context;
 use smallvec::SmallVec;
-use std::fmt::Write;
 
 /// The results of an operator, most often one.
 pub type Outputs = SmallVec<[NDArray; 1]>;
 
 const STATE_IS_SHARED: &str = "an auxiliary state is in the memory of another argument: give it an array of its own";
-
-/// What an operation carries.
-struct Call {
-    op: Op,
-    runtime: Runtime,
-    is_train: bool,
-    is_backward: bool,
-    /// The inputs; of a backward pass gradients, inputs and outputs, of which some are not needed.
-    inputs: SmallVec<[Option<Input>; 6]>,
-    auxiliary: SmallVec<[Argument; 2]>,
-    outputs: SmallVec<[Output; 3]>,
-    resources: SmallVec<[Granted; 1]>,
-}
-
-#[derive(Clone, Copy)]
-struct Input {
-    argument: Argument,
-    /// Whether an output is in the same memory.
-    shared: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Output {
-    argument: Argument,
-    req: OpReq,
-    shared: bool,
-}
 
 impl Op {
     /// Calls the operator, and returns its first output. The call does not wait: what fails later
@@ -165,7 +136,7 @@ impl Op {
                 return Err(self.said(&inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
         }
-        let call = Call {
+        let call = KernelCall {
             op: self.clone(),
             runtime: runtime.clone(),
             is_train: node.is_train,
@@ -266,7 +237,7 @@ impl Op {
             }
             taken.push(Some(input));
         }
-        let call = Call {
+        let call = KernelCall {
             op: self.clone(),
             runtime: runtime.clone(),
             is_train: tape::is_training(),
@@ -286,15 +257,6 @@ impl Op {
     }
 }
 
-fn described(name: &str, inputs: impl Iterator<Item = (DType, Shape)>) -> String {
-    let mut text = format!("operator '{name}' of ");
-    for (at, (dtype, shape)) in inputs.enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{dtype} {shape}");
-    }
-    text
-}
-
 fn output(array: &NDArray, req: OpReq) -> Output {
     Output { argument: Argument::from(array), req, shared: false }
 }
@@ -312,97 +274,4 @@ fn keep_apart(outputs: &mut [Output]) {
 fn overlap(one: &Argument, other: &Argument) -> bool {
     let ((a, b), (c, d)) = (one.layout.extent(), other.layout.extent());
     one.shares_with(other) && a < d && c < b
-}
-
-impl Call {
-    fn push(self) -> Result<(), Error> {
-        let (runtime, name) = (
-            self.runtime.clone(),
-            match self.is_backward {
-                false => self.op.inner.name,
-                true => self.op.inner.backward_name,
-            },
-        );
-        if capturing::is_active() {
-            return self.record(&runtime, name);
-        }
-        let arguments = || self.inputs.iter().flatten().map(|input| &input.argument);
-        let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
-        let elements: usize = arguments().chain(written()).map(|argument| argument.layout.shape.size()).sum();
-        let changed = written().chain(&self.auxiliary).map(|argument| argument.variable);
-        let changed = changed.chain(self.resources.iter().map(Granted::variable));
-        let builder = runtime.engine().op(name).reads(arguments().map(|argument| argument.variable)).writes(changed);
-        let builder = if elements <= SHORT { builder.short() } else { builder };
-        let call = Boxed::new(runtime.storage(), self)?;
-        builder.push(move |run| call.run(run).map_err(|error| error.within(call.described())))?;
-        Ok(())
-    }
-
-    /// Keeps the call for the graph of a step.
-    fn record(self, runtime: &Runtime, name: Name) -> Result<(), Error> {
-        let of = |argument: &Argument, covers| Use { argument: *argument, covers };
-        let reads: SmallVec<[Use; 6]> = self.inputs.iter().flatten().map(|input| of(&input.argument, false)).collect();
-        let outputs = self.outputs.iter().filter(|output| !output.req.is_null());
-        let written = outputs.map(|Output { argument, req, .. }| of(argument, req.overwrites() && argument.is_whole()));
-        let changed: SmallVec<[Use; 4]> =
-            self.auxiliary.iter().map(|argument| of(argument, false)).chain(written).collect();
-        let resources: SmallVec<[Variable; 1]> = self.resources.iter().map(Granted::variable).collect();
-        let uses = (reads.into_iter(), changed.into_iter());
-        capturing::record(runtime, name, uses, resources.into_iter(), move |run| {
-            self.run(run).map_err(|error| error.within(self.described()))
-        })
-    }
-
-    fn described(&self) -> String {
-        let inputs = self.inputs.iter().flatten().map(|input| &input.argument);
-        let name = if self.is_backward { self.op.inner.backward_name } else { self.op.inner.name };
-        described(name.as_str(), inputs.map(|argument| (argument.dtype(), argument.layout.shape)))
-    }
-
-    /// Runs on a worker, or inside of the push.
-    fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
-        let (inner, runtime) = (&*self.op.inner, &self.runtime);
-        let mut given = SmallVec::<[Option<Blob<'_>>; 6]>::new();
-        for input in &self.inputs {
-            // SAFETY: `push` has declared to read the variables of all inputs. Where an output is
-            // in the same memory, both are shared.
-            let blob = input.map(|input| unsafe { input.argument.read(runtime, input.shared) });
-            given.push(blob.transpose()?);
-        }
-        let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
-        for argument in &self.auxiliary {
-            // SAFETY: `push` has declared to change the variables of all auxiliary states.
-            auxiliary.push(unsafe { argument.write(runtime, false, false) }?);
-        }
-        let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
-        for output in &self.outputs {
-            requests.push(output.req);
-            written.push(match output.req {
-                OpReq::Null => BlobMut::nothing(&output.argument),
-                // SAFETY: `push` has declared to change the variables of all outputs that are
-                // written. Where an input is in the same memory, both are shared.
-                req => unsafe { output.argument.write(runtime, req.overwrites(), output.shared) }?,
-            });
-        }
-        let mut requested = SmallVec::<[_; 1]>::new();
-        for granted in &self.resources {
-            requested.push(granted.lend(runtime.storage())?);
-        }
-        let mut ctx = OpContext {
-            is_train: self.is_train,
-            run_ctx,
-            requested: &mut requested,
-            scalar: self.op.scalar,
-            storage: runtime.storage(),
-        };
-        if self.is_backward {
-            let (out_grad, rest) = given.split_at(inner.outputs);
-            let (in_data, out_data) = rest.split_at(inner.arguments);
-            let (out_grad, in_data, out_data) = (Given(out_grad), Given(in_data), Given(out_data));
-            inner.operator.backward(&mut ctx, out_grad, in_data, out_data, &requests, &mut written, &mut auxiliary)
-        } else {
-            let inputs: SmallVec<[Blob<'_>; 6]> = given.into_iter().flatten().collect();
-            inner.operator.forward(&mut ctx, &inputs, &requests, &mut written, &mut auxiliary)
-        }
-    }
 }

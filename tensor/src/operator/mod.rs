@@ -1,11 +1,11 @@
 //! Operators: what they mean, how they are found and called, and those that there are.
 //!
-//! `property.rs` has the two traits, `op.rs` the registry, `call.rs` a call, `parameters.rs`
-//! parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`, `reduce.rs`,
-//! `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the operators of this
-//! crate, with those that move elements in `shaping/`, those that go by places in `picking/`, and
-//! those of networks in `layers/`. `map.rs`, `ordered.rs` and `reduction.rs` have what several of
-//! them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and
+//! `property.rs` has the two traits, `op.rs` the registry, `call.rs` with `kernel_call.rs` a call,
+//! `parameters.rs` parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`,
+//! `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the
+//! operators of this crate, with those that move elements in `shaping/`, those that go by places in
+//! `picking/`, and those of networks in `layers/`. `map.rs`, `ordered.rs` and `reduction.rs` have
+//! what several of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and
 //! `tape.rs` what is recorded for gradients.
 
 mod arithmetic;
@@ -13,6 +13,7 @@ mod broadcast;
 mod call;
 mod cast;
 mod elementwise;
+mod kernel_call;
 mod layers;
 mod lists;
 mod map;

@@ -1,6 +1,6 @@
 //! `Boxed`: a value in a block of a storage, as `Box` has one in memory of the system.
 //!
-//! Used by `operator/call.rs` for what an operation carries, so that pushing it allocates nothing.
+//! Used by `operator/kernel_call.rs` for what an operation carries, so that pushing it allocates nothing.
 //! The thread that drops it drops the value and gives the block back.
 
 use crate::error::Error;
