@@ -19,8 +19,8 @@ type Layers = &'static [(&'static str, &'static [(&'static str, &'static str)])]
 pub struct Plan {
     pub name: &'static str,
     layers: Layers,
-    /// How many of the test images the best of PyTorch, MXNet and scikit-learn reads right with this
-    /// network, by the median of seeds.
+    /// How many of the test images the best of PyTorch, MXNet and scikit-learn reads right with
+    /// this network, by the median of seeds.
     pub enough: usize,
 }
 
@@ -74,7 +74,8 @@ impl Network {
             inputs[0] = Some(data);
             op.property().infer_shape(&mut inputs, &mut out, &mut [])?;
             let mut weights = Vec::new();
-            // The weight comes before its bias, and its axes but the first are the inputs' of a unit.
+            // The weight comes before its bias, and its axes but the first are the inputs of a
+            // unit.
             let mut bound = 0.0;
             for shape in inputs[1..].iter().flatten() {
                 if let [_, others @ ..] = shape.dims() {
