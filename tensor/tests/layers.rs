@@ -81,8 +81,8 @@ impl Sizes {
         ]
     }
 
-    /// Calls `each` with every product: the numbers of an element of the large images, of the weight,
-    /// and of the small images.
+    /// Calls `each` with every product: the numbers of an element of the large images, of the
+    /// weight, and of the small images.
     fn products(&self, mut each: impl FnMut(usize, usize, usize)) {
         let ([height, width], [rows, columns]) = (self.size, self.out());
         for (image, group) in (0..self.images * self.groups).map(|at| (at / self.groups, at % self.groups)) {

@@ -12,8 +12,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What differs from MXNet by intent: the operator, the name of its calls, what this test then says,
-/// the reason. README.md says them too.
+/// What differs from MXNet by intent: the operator, the name of its calls, what this test then
+/// says, the reason. README.md says them too.
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("broadcast_to", "size-0", "do not broadcast", "a size of 0 is that of no elements, and not the array's own"),
     ("LeakyReLU", "selu-gradient", "grad.data", "MXNet's gradient below 0 is not the slope: it is scaled twice"),
@@ -139,10 +139,11 @@ fn with_axis(shape: &[usize]) -> &[usize] {
 /// greatest element of its array.
 ///
 /// An elementary function of another library differs by a few units in the last place (6e-8), and a
-/// power or a gradient that multiplies some of them by a few more: 2e-6 of the element. Sums of both
-/// signs lose what cancels, so their error goes by the terms and not by the sum, and the greatest
-/// element stands for these. The longest sums here have 2,000 terms added in another order, whose
-/// roundings partly cancel: 25 times 6e-8, 1.5e-6 of it. On x86-64 a third of both is used at most.
+/// power or a gradient that multiplies some of them by a few more: 2e-6 of the element. Sums of
+/// both signs lose what cancels, so their error goes by the terms and not by the sum, and the
+/// greatest element stands for these. The longest sums here have 2,000 terms added in another
+/// order, whose roundings partly cancel: 25 times 6e-8, 1.5e-6 of it. On x86-64 a third of both is
+/// used at most.
 const OF_ELEMENT: f64 = 2e-6;
 const OF_ARRAY: f64 = 1.5e-6;
 

@@ -114,7 +114,8 @@ fn adaptive_steps_are_the_loop() {
     });
 }
 
-/// States of 16 bits are no slices of the type of the computation: they are copied and written back.
+/// States of 16 bits are no slices of the type of the computation: they are copied and written
+/// back.
 #[test]
 fn small_floats_take_the_same_steps_but_for_rounding() {
     for (dtype, near) in [(DType::F32, 1e-5), (DType::F16, 2e-2), (DType::Bf16, 0.1)] {

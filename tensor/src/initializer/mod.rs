@@ -1,7 +1,8 @@
 //! Initialisers: what weights are at first. Programs call them.
 //!
 //! Each fill is an operation that changes the runtime's generator, so the weights follow from the
-//! seed and the order of calls. The formulas are those of MXNet 1.9 (`python/mxnet/initializer.py`).
+//! seed and the order of calls. The formulas are those of MXNet 1.9
+//! (`python/mxnet/initializer.py`).
 
 #![forbid(unsafe_code)]
 

@@ -35,8 +35,8 @@ fn block(row: usize) -> usize {
     }
 }
 
-/// Rows and columns of an image with zeros around, and behind each row so many that whole blocks can
-/// be read.
+/// Rows and columns of an image with zeros around, and behind each row so many that whole blocks
+/// can be read.
 fn padded(of: &Geometry) -> [usize; 2] {
     [of.size[0] + 2 * of.window.pad[0], of.out[1].next_multiple_of(block(of.out[1])) + of.window.kernel[1] - 1]
 }

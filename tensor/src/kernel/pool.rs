@@ -37,7 +37,8 @@ impl Pool {
         (on_image(begin), on_image(end), end - begin)
     }
 
-    /// Calls `each` with every window: its number, its rows, its columns, and what a mean divides by.
+    /// Calls `each` with every window: its number, its rows, its columns, and what a mean divides
+    /// by.
     fn windows(&self, mut each: impl FnMut(usize, [usize; 2], [usize; 2], usize)) {
         for y in 0..self.out[0] {
             let (top, bottom, high) = self.span(0, y);

@@ -68,9 +68,9 @@ impl Drop for Owner {
         }
         let (runtime, number) = (self.runtime.clone(), self.number);
         let free = move || {
-            // SAFETY: the last owner is gone. If the variable is private, the graph is gone that had
-            // one, and with it all operations that name the variable; else the deletion comes after
-            // them. Views and arrays that are attached have chunks of their own.
+            // SAFETY: the last owner is gone. If the variable is private, the graph is gone that
+            // had one, and with it all operations that name the variable; else the deletion comes
+            // after them. Views and arrays that are attached have chunks of their own.
             let (memory, attached) = unsafe { runtime.chunks().get(number).clear() };
             drop(memory);
             runtime.chunks().give(number);

@@ -2,8 +2,8 @@
 //! the arrays that are made.
 //!
 //! `src/step/` begins and ends a capture, and makes a graph of the engine of what was kept.
-//! `create.rs` and `operator/kernel_call.rs` give their operations here, `array.rs` new arrays. Waits ask
-//! [`refuse`]. Other threads are not concerned: each captures by itself.
+//! `create.rs` and `operator/kernel_call.rs` give their operations here, `array.rs` new arrays.
+//! Waits ask [`refuse`]. Other threads are not concerned: each captures by itself.
 //!
 //! **Memory.** An array that is made inside and is not returned becomes private to the graph. The
 //! graph keeps an owner of it in one of its closures, so its memory stays as long as the graph can
@@ -117,8 +117,8 @@ pub(crate) fn keep(array: &NDArray) -> Result<(), Error> {
     with(array.runtime(), |recorder| recorder.made.push(array.clone()))
 }
 
-/// The resources of an operation. In a capture temporary space is its own: it stays in the graph, and
-/// keeps no other operation waiting.
+/// The resources of an operation. In a capture temporary space is its own: it stays in the graph,
+/// and keeps no other operation waiting.
 pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<SmallVec<[Granted; 1]>, Error> {
     let each = requests.iter().map(|request| match request {
         ResourceRequest::TempSpace if is_active() => {
@@ -131,8 +131,8 @@ pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<S
     each.collect()
 }
 
-/// Keeps a call. `uses` are the arrays that it names, what it reads first; `also` are variables that
-/// it changes beside them.
+/// Keeps a call. `uses` are the arrays that it names, what it reads first; `also` are variables
+/// that it changes beside them.
 pub(crate) fn record(
     runtime: &Runtime,
     name: Name,

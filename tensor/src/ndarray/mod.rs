@@ -2,8 +2,8 @@
 //!
 //! `runtime.rs` has what arrays live on, `chunk.rs` the memory that views share, `array.rs` the
 //! array itself. `create.rs` and `transfer.rs` have its methods that need no operator, `access.rs`
-//! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs` has
-//! numbers that operations read, and `capturing.rs` what a thread captures.
+//! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
+//! has numbers that operations read, and `capturing.rs` what a thread captures.
 
 pub(crate) mod access;
 pub(crate) mod array;

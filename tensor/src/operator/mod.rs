@@ -5,8 +5,8 @@
 //! `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the
 //! operators of this crate, with those that move elements in `shaping/`, those that go by places in
 //! `picking/`, and those of networks in `layers/`. `map.rs`, `ordered.rs` and `reduction.rs` have
-//! what several of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and
-//! `tape.rs` what is recorded for gradients.
+//! what several of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods
+//! of arrays, and `tape.rs` what is recorded for gradients.
 
 mod arithmetic;
 mod broadcast;

@@ -177,8 +177,9 @@ impl<R: Returned> Step<R> {
 }
 
 impl<R> Step<R> {
-    /// Runs the step: copies values into its inputs and pushes its operations as one. Does not wait.
-    /// Returns what the closure has returned: the same arrays each time, which this run writes.
+    /// Runs the step: copies values into its inputs and pushes its operations as one. Does not
+    /// wait. Returns what the closure has returned: the same arrays each time, which this run
+    /// writes.
     ///
     /// An array of [`inputs`](Step::inputs) itself is not copied: what was written to it is used.
     ///

@@ -1,7 +1,7 @@
 //! `Boxed`: a value in a block of a storage, as `Box` has one in memory of the system.
 //!
-//! Used by `operator/kernel_call.rs` for what an operation carries, so that pushing it allocates nothing.
-//! The thread that drops it drops the value and gives the block back.
+//! Used by `operator/kernel_call.rs` for what an operation carries, so that pushing it allocates
+//! nothing. The thread that drops it drops the value and gives the block back.
 
 use crate::error::Error;
 use crate::storage::classes::LINE;

@@ -109,8 +109,8 @@ impl Handle {
     pub(crate) fn elements<T: Element>(&self, count: usize) -> &[T] {
         assert!(count.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= self.size));
         assert!(T::DTYPE != DType::Bool || self.bytes()[..count].iter().all(|byte| *byte <= 1));
-        // SAFETY: the block has room for them, is aligned to a line, initialised, and borrowed. Every
-        // pattern of bits is a value of an `Element` but `bool`, which was looked at.
+        // SAFETY: the block has room for them, is aligned to a line, initialised, and borrowed.
+        // Every pattern of bits is a value of an `Element` but `bool`, which was looked at.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr().cast::<T>(), count) }
     }
 

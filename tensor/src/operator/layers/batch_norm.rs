@@ -38,8 +38,8 @@ struct BatchNorm {
     parameters: BatchNormParameters,
 }
 
-/// The layout with the axis of channels before the others; how many channels there are, and how many
-/// elements each has.
+/// The layout with the axis of channels before the others; how many channels there are, and how
+/// many elements each has.
 fn channels(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
     let order: SmallVec<[usize; MAX_RANK]> =
         [axis].into_iter().chain((0..layout.shape.rank()).filter(|at| *at != axis)).collect();

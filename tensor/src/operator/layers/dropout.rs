@@ -1,8 +1,8 @@
 //! `Dropout`: while training, sets random elements to 0 and makes the others greater. The mask is a
 //! hidden output, which the gradient is multiplied by.
 //!
-//! Element *i* of a mask is a function of the generator's state and of *i*: it has the same bits for
-//! any number of workers.
+//! Element *i* of a mask is a function of the generator's state and of *i*: it has the same bits
+//! for any number of workers.
 
 #![forbid(unsafe_code)]
 

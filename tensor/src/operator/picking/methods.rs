@@ -16,9 +16,8 @@ impl NDArray {
     /// The elements at places of an axis, which `indices` takes the place of. Places beyond the
     /// ends are the first or the last.
     ///
-    /// # Errors
-    /// [`OutOfRange`](ErrorKind::OutOfRange) if there is no such axis, or at the wait if it has size
-    /// 0; [`UnsupportedType`](ErrorKind::UnsupportedType); those of a call.
+    /// # Errors [`OutOfRange`](ErrorKind::OutOfRange) if there is no such axis, or at the wait if
+    /// it has size 0; [`UnsupportedType`](ErrorKind::UnsupportedType); those of a call.
     ///
     /// ```
     /// # use seriatim_tensor::NDArray;

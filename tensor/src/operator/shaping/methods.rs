@@ -182,9 +182,8 @@ impl NDArray {
 
     /// The array with so many places of a number more before and behind each axis.
     ///
-    /// # Errors
-    /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch) if there are not two widths an axis; those
-    /// of a call.
+    /// # Errors [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch) if there are not two widths an
+    /// axis; those of a call.
     ///
     /// ```
     /// # use seriatim_tensor::NDArray;

@@ -1,4 +1,5 @@
-//! `tile` and `repeat`: elements several times, as a whole or each by itself. The gradient is a sum.
+//! `tile` and `repeat`: elements several times, as a whole or each by itself. The gradient is a
+//! sum.
 //!
 //! Both part axes of the result in two, of which one has the elements and the other their copies,
 //! so that the input broadcasts along the copies.

@@ -1,5 +1,6 @@
 //! Operators whose result shows elements of the input in another way: `slice`, `slice_axis`,
-//! `transpose`, `expand_dims` and `squeeze`. Each is a function of layouts; the elements are copied.
+//! `transpose`, `expand_dims` and `squeeze`. Each is a function of layouts; the elements are
+//! copied.
 //!
 //! `NDArray`'s views do the same without a copy. These are for graphs, and for results that own
 //! their memory.
