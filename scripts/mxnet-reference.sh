@@ -3,8 +3,8 @@
 # outputs, gradients and states of MXNet 1.9.1, the last release, in float32.
 #
 #   scripts/mxnet-reference.sh            writes tensor/tests/data/mxnet-1.9.1.{txt,params.gz}
-#   scripts/mxnet-reference.sh --check    makes them again and compares with the files: the same cases,
-#                                         and values that differ by rounding at most
+#   scripts/mxnet-reference.sh --check    makes them again and compares with the files: the same
+#                                         cases, and values that differ by rounding at most
 #   scripts/mxnet-reference.sh --digits   only trains networks on the digits with MXNet, and prints
 #                                         how many images they read right
 #
