@@ -349,13 +349,22 @@ fn a_thread_that_has_slept_for_guards_blocks_nobody() {
         let sleeper = scope.spawn(|| {
             let guard = a.write().unwrap();
             all.wait();
-            drop((b.write().unwrap(), c.write().unwrap(), guard));
+            let second = b.write().unwrap();
+            drop(c.write().unwrap());
+            drop(second);
+            all.wait();
+            pause();
+            drop(guard);
         });
         all.wait();
         pause();
         drop(first);
         pause();
         drop(second);
+        all.wait();
+        let first = b.write().unwrap();
+        drop(a.write().unwrap());
+        drop(first);
         sleeper.join().unwrap();
         let _first = b.write().unwrap();
         scope.spawn(|| {

@@ -54,11 +54,6 @@ where
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
         let ScopeChild { state, closure } = unsafe { take::<ScopeChild<F>>(storage) };
-        if state.is_gone() {
-            // What it has borrowed is gone, too.
-            forget(closure);
-            return Ok(());
-        }
         let end = ChildEnd(state);
         // The closure, and all that it has borrowed, is gone when this returns.
         match catch(|| closure(run).into_outcome()) {
@@ -71,6 +66,7 @@ where
         // SAFETY: the vtable belongs to the type that was stored.
         let ScopeChild { state, closure } = unsafe { take::<ScopeChild<F>>(storage) };
         if state.is_gone() {
+            // What it has borrowed is gone, too.
             return forget(closure);
         }
         let end = ChildEnd(state);

@@ -240,7 +240,8 @@ impl ScopeState {
         self.gone.store(true, Relaxed);
     }
 
-    /// Whether the scope has ended before its children. They are neither called nor dropped then.
+    /// Whether the scope has ended before its children. They are not called then, as nothing is in
+    /// that process, and not dropped.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
