@@ -392,13 +392,16 @@ fn a_sleep_inside_a_sleep_ends_alone() {
                 std::thread::yield_now();
             }
         };
-        let wait = Arc::clone(&goes_on);
+        let (begun, wait) = (Arc::new(AtomicBool::new(false)), Arc::clone(&goes_on));
+        let begins = Arc::clone(&begun);
         let keeps = move || {
+            begins.store(true, SeqCst);
             while !wait.load(SeqCst) {
                 std::thread::yield_now();
             }
         };
         engine.op("keeps").run((), move |()| keeps()).unwrap();
+        until(&|| begun.load(SeqCst));
         std::thread::scope(|scope| {
             let (mut second, third) = (b.write().unwrap(), c.write().unwrap());
             let sleeper = scope.spawn(|| {
