@@ -65,6 +65,7 @@ impl Shape {
     /// ```
     /// assert!(seriatim_tensor::Shape::SCALAR.dims().is_empty());
     /// ```
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.dims[..usize::from(self.rank)]
     }
@@ -74,6 +75,7 @@ impl Shape {
     /// ```
     /// assert_eq!(seriatim_tensor::Shape::SCALAR.rank(), 0);
     /// ```
+    #[inline]
     pub fn rank(&self) -> usize {
         usize::from(self.rank)
     }
@@ -84,6 +86,7 @@ impl Shape {
     /// assert_eq!(seriatim_tensor::Shape::new(&[4, 0])?.size(), 0);
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
+    #[inline]
     pub fn size(&self) -> usize {
         self.dims().iter().product()
     }
@@ -176,6 +179,7 @@ impl Layout {
     }
 
     /// Whether the elements lie one after the other, from the offset on.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut stride = 1isize;
         for (at, dim) in self.shape.dims().iter().enumerate().rev() {
@@ -201,6 +205,7 @@ impl Layout {
     }
 
     /// Whether an element of the chunk is shown at several places.
+    #[inline]
     pub fn repeats(&self) -> bool {
         let axes = self.shape.dims().iter().zip(self.strides);
         self.shape.size() > 1 && axes.into_iter().any(|(dim, stride)| *dim > 1 && stride == 0)

@@ -200,10 +200,36 @@ fn pack_a<T: Real>(a: Matrix<'_, T>, first: usize, depth: usize, top: usize, row
     }
 }
 
+/// How many sums a product of two rows is kept in.
+const LANES: usize = 8;
+
+/// The products of a row with others of its length, each in lanes, which are added in pairs.
+#[inline(always)]
+fn dots<T: Float, const J: usize, const FMA: bool>(a: &[T], b: [&[T]; J]) -> [T; J] {
+    let b = b.map(|b| &b[..a.len()]);
+    let mut sums = [[T::zero(); LANES]; J];
+    let whole = a.len() / LANES * LANES;
+    for p in (0..whole).step_by(LANES) {
+        let a = &a[p..p + LANES];
+        for (sums, b) in sums.iter_mut().zip(&b) {
+            let b = &b[p..p + LANES];
+            (0..LANES).for_each(|lane| sums[lane] = fused::<T, FMA>(a[lane], b[lane], sums[lane]));
+        }
+    }
+    for p in whole..a.len() {
+        sums.iter_mut().zip(&b).for_each(|(sums, b)| sums[p - whole] = fused::<T, FMA>(a[p], b[p], sums[p - whole]));
+    }
+    sums.map(paired)
+}
+
+#[inline(always)]
+fn paired<T: Float>([a0, a1, a2, a3, a4, a5, a6, a7]: [T; LANES]) -> T {
+    ((a0 + a4) + (a2 + a6)) + ((a1 + a5) + (a3 + a7))
+}
+
 /// Without packing: a row of the result is a sum of rows, or of products of rows.
 #[inline(always)]
 fn small<T: Real, const FMA: bool>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T], row: &mut [T]) {
-    const LANES: usize = 8;
     let Sizes { m, k, n } = sizes;
     for i in 0..m {
         if b.column_stride == 1 || b.row_stride != 1 {
@@ -221,22 +247,31 @@ fn small<T: Real, const FMA: bool>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_,
             out[i * n..][..n].iter_mut().zip(sums).for_each(|(out, sum)| *out = *out + *sum);
             continue;
         }
-        for j in 0..n {
-            // Columns of `b` lie one after the other: products in lanes, which are added in pairs.
-            let of = &b.values[j * b.column_stride..][..k];
+        // Columns of `b` lie one after the other.
+        let column = |j: usize| &b.values[j * b.column_stride..][..k];
+        let out = &mut out[i * n..][..n];
+        if a.column_stride == 1 {
+            let row = &a.values[i * a.row_stride..][..k];
+            let mut fours = out.chunks_exact_mut(4);
+            for (four, out) in fours.by_ref().enumerate() {
+                let sums = dots::<T, 4, FMA>(row, std::array::from_fn(|j| column(4 * four + j)));
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *out + sum);
+            }
+            for (out, j) in fours.into_remainder().iter_mut().zip(n / 4 * 4..) {
+                let [sum] = dots::<T, 1, FMA>(row, [column(j)]);
+                *out = *out + sum;
+            }
+            continue;
+        }
+        for (j, out) in out.iter_mut().enumerate() {
+            let of = column(j);
             let mut sums = [T::zero(); LANES];
             let whole = k / LANES * LANES;
-            for p in (0..whole).step_by(LANES) {
-                for lane in 0..LANES {
-                    sums[lane] = fused::<T, FMA>(a.at(i, p + lane), of[p + lane], sums[lane]);
-                }
+            for (p, b) in of.iter().enumerate() {
+                let lane = if p < whole { p % LANES } else { p - whole };
+                sums[lane] = fused::<T, FMA>(a.at(i, p), *b, sums[lane]);
             }
-            for p in whole..k {
-                sums[p - whole] = fused::<T, FMA>(a.at(i, p), of[p], sums[p - whole]);
-            }
-            let [a0, a1, a2, a3, a4, a5, a6, a7] = sums;
-            let sum = ((a0 + a4) + (a2 + a6)) + ((a1 + a5) + (a3 + a7));
-            out[i * n + j] = out[i * n + j] + sum;
+            *out = *out + paired(sums);
         }
     }
 }

@@ -40,8 +40,13 @@ impl<T: Num + Copy> Tree<T> {
 
     /// The sum of all.
     pub fn sum(&self, plus: impl Fn(T, T) -> T) -> T {
-        let there = (0..self.levels.len()).filter(|level| self.leaves >> level & 1 == 1);
-        there.map(|level| self.levels[level]).reduce(|low, high| plus(high, low)).unwrap_or(T::zero())
+        let (mut left, mut sum) = (self.leaves, None);
+        while left != 0 {
+            let high = self.levels[left.trailing_zeros() as usize];
+            sum = Some(sum.map_or(high, |low| plus(high, low)));
+            left &= left - 1;
+        }
+        sum.unwrap_or(T::zero())
     }
 }
 
@@ -59,6 +64,9 @@ pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], plus: &impl Fn(T, T) -> T) -> 
 
 /// The sum of a slice.
 pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
+    if values.len() <= LEAF {
+        return leaf_sum(values, &plus);
+    }
     let mut tree = Tree::new();
     values.chunks(LEAF).for_each(|leaf| tree.add(leaf, &plus));
     tree.sum(plus)

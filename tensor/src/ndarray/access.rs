@@ -16,6 +16,7 @@ use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::{Context, Variable};
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -49,9 +50,10 @@ impl From<&NDArray> for Argument {
 }
 
 impl Argument {
-    /// Whether both are in the same memory.
-    pub fn shares_with(&self, other: &Argument) -> bool {
-        self.number == other.number
+    /// Whether both may have an element in common.
+    pub fn overlaps(&self, other: &Argument) -> bool {
+        let ((a, b), (c, d)) = (self.layout.extent(), other.layout.extent());
+        self.number == other.number && a < d && c < b
     }
 
     pub fn dtype(&self) -> DType {
@@ -64,6 +66,7 @@ impl Argument {
     }
 
     /// Whether the layout shows each element of the memory, and each once.
+    #[inline]
     pub fn is_whole(&self) -> bool {
         self.layout.shape.size() == self.elements && !self.layout.repeats()
     }
@@ -82,6 +85,7 @@ impl Argument {
     /// # Safety
     /// The caller is in an operation that has declared the variable, and keeps `Blob` no longer. If
     /// the operation also changes the memory through another blob, both are `shared`.
+    #[inline]
     pub unsafe fn read<'a>(&self, runtime: &'a Runtime, shared: bool) -> Result<Blob<'a>, Error> {
         // SAFETY: as the caller says.
         let memory = unsafe { runtime.chunks().get(self.number).memory() };
@@ -102,6 +106,7 @@ impl Argument {
     ///
     /// # Safety
     /// As for [`read`](Argument::read), for an operation that has declared to change the variable.
+    #[inline]
     pub unsafe fn write<'a>(&self, runtime: &'a Runtime, covers: bool, shared: bool) -> Result<BlobMut<'a>, Error> {
         // SAFETY: as the caller says.
         let memory = unsafe { runtime.chunks().get(self.number).memory_mut() };
@@ -142,21 +147,25 @@ macro_rules! facts {
     ($($type:ident),*) => {$(
         impl $type<'_> {
             /// The type of the elements.
+            #[inline]
             pub fn dtype(&self) -> DType {
                 self.0.dtype
             }
 
             /// The sizes of the dimensions.
+            #[inline]
             pub fn shape(&self) -> Shape {
                 self.0.layout.shape
             }
 
             /// How many elements there are.
+            #[inline]
             pub fn size(&self) -> usize {
                 self.0.layout.shape.size()
             }
 
             /// Whether [`Blob::as_slice`] or [`BlobMut::as_mut_slice`] would give a slice of `T`.
+            #[inline]
             fn is_slice<T: Element>(&self) -> bool {
                 self.0.dtype == T::DTYPE && !self.0.shared && self.0.layout.is_contiguous()
             }
@@ -174,6 +183,7 @@ facts!(Blob, BlobMut);
 
 impl<'a> Blob<'a> {
     /// The elements, if they are of this type, lie one after the other, and are not also written.
+    #[inline]
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         // SAFETY: in the layout's extent all bytes are initialised values of the type (`write`),
         // and nobody changes them while the operation runs.
@@ -203,6 +213,7 @@ impl<'a> Blob<'a> {
     }
 
     /// The same elements, shown in another way.
+    #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Blob<'a> {
         Blob(Place { layout, ..self.0 })
     }
@@ -235,12 +246,26 @@ impl<'a> BlobMut<'a> {
     }
 
     /// The elements, if they are of this type, lie one after the other, and are not also read.
+    #[inline]
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
         // SAFETY: as for `as_slice`, and this operation alone has the variable; `self` is borrowed
         // exclusively, and no other blob of the operation gives out slices of this memory.
         self.is_slice::<T>().then(|| unsafe {
             let first = self.0.base.cast::<T>().add(self.0.layout.offset);
             std::slice::from_raw_parts_mut(first, self.0.layout.shape.size())
+        })
+    }
+
+    /// The elements as cells, if they are of this type, lie one after the other, and are at the
+    /// places of those of `input`: for a computation in place, which reads `input` through them.
+    pub(crate) fn as_cells<T: Element>(&mut self, input: &Blob<'_>) -> Option<&[Cell<T>]> {
+        let (place, other) = (&self.0, &input.0);
+        let is_same = std::ptr::eq(place.base, other.base) && place.layout == other.layout && other.dtype == T::DTYPE;
+        // SAFETY: as for `as_mut_slice`. Other blobs of this memory are shared, so there are no
+        // slices of it while the cells are borrowed, and cells may be changed beside reads.
+        (is_same && place.dtype == T::DTYPE && place.layout.is_contiguous()).then(|| unsafe {
+            let first = place.base.cast::<Cell<T>>().add(place.layout.offset);
+            std::slice::from_raw_parts(first, place.layout.shape.size())
         })
     }
 

@@ -72,6 +72,7 @@ impl Chunk {
     /// # Safety
     /// The caller is in an operation that has declared the chunk's variable, and the borrow ends
     /// with it.
+    #[inline]
     pub unsafe fn memory(&self) -> Option<&Handle> {
         // SAFETY: operations that change the memory have the variable to themselves.
         unsafe { (*self.memory.get()).as_ref() }
@@ -82,6 +83,7 @@ impl Chunk {
     /// # Safety
     /// The caller is in an operation that has declared to change the chunk's variable. The borrow
     /// ends with the operation, and there is no other one meanwhile.
+    #[inline]
     #[expect(clippy::mut_from_ref, reason = "the variable says who may have it")]
     pub unsafe fn memory_mut(&self) -> &mut Option<Handle> {
         // SAFETY: no other operation has the variable meanwhile.

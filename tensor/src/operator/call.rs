@@ -121,7 +121,7 @@ impl Op {
             };
             let mut argument = Argument::from(array);
             let written = outputs.iter().filter(|output| !output.req.is_null());
-            if written.map(|output| &output.argument).any(|other| overlap(&argument, other)) {
+            if written.map(|output| &output.argument).any(|other| argument.overlaps(other)) {
                 let copy = array.copy()?;
                 argument = Argument::from(&copy);
                 copies.push(copy);
@@ -131,7 +131,7 @@ impl Op {
         let auxiliary: SmallVec<[Argument; 2]> = node.auxiliary.iter().map(Argument::from).collect();
         for state in &auxiliary {
             let mut others = inputs.iter().flatten().map(|input| &input.argument);
-            if others.any(|other| overlap(state, other)) || outputs.iter().any(|out| overlap(state, &out.argument)) {
+            if others.any(|other| state.overlaps(other)) || outputs.iter().any(|out| state.overlaps(&out.argument)) {
                 let inputs: SmallVec<[&NDArray; 4]> = in_data.iter().collect();
                 return Err(self.said(&inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
@@ -213,7 +213,7 @@ impl Op {
         for (number, state) in auxiliary.iter().enumerate() {
             let state = Argument::from(*state);
             let others = arguments.iter().chain(&auxiliary[..number]).map(|array| Argument::from(*array));
-            if others.chain(outputs.iter().map(|output| output.argument)).any(|other| overlap(&state, &other)) {
+            if others.chain(outputs.iter().map(|output| output.argument)).any(|other| state.overlaps(&other)) {
                 return Err(self.said(inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
         }
@@ -222,7 +222,7 @@ impl Op {
         for (place, array) in arguments.iter().enumerate() {
             let mut input = Input { argument: Argument::from(*array), shared: false };
             for (to, output) in outputs.iter_mut().enumerate().filter(|(_, output)| !output.req.is_null()) {
-                if !overlap(&input.argument, &output.argument) {
+                if !input.argument.overlaps(&output.argument) {
                     continue;
                 }
                 let is_same =
@@ -266,12 +266,6 @@ fn keep_apart(outputs: &mut [Output]) {
     for at in 0..outputs.len() {
         let argument = outputs[at].argument;
         let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
-        outputs[at].shared = others.any(|(_, other)| overlap(&argument, &other.argument));
+        outputs[at].shared = others.any(|(_, other)| argument.overlaps(&other.argument));
     }
-}
-
-/// Whether two arrays may have an element in common.
-fn overlap(one: &Argument, other: &Argument) -> bool {
-    let ((a, b), (c, d)) = (one.layout.extent(), other.layout.extent());
-    one.shares_with(other) && a < d && c < b
 }

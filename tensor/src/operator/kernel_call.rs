@@ -96,12 +96,16 @@ impl KernelCall {
     /// Runs on a worker, or inside of the push.
     fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
         let (inner, runtime) = (&*self.op.inner, &self.runtime);
-        let mut given = SmallVec::<[Option<Blob<'_>>; 6]>::new();
-        for input in &self.inputs {
-            // SAFETY: `push` has declared to read the variables of all inputs. Where an output is
-            // in the same memory, both are shared.
-            let blob = input.map(|input| unsafe { input.argument.read(runtime, input.shared) });
-            given.push(blob.transpose()?);
+        // SAFETY: `push` has declared to read the variables of all inputs. Where an output is in
+        // the same memory, both are shared.
+        let read = |input: &Input| unsafe { input.argument.read(runtime, input.shared) };
+        // Before results are made: one may be in the memory of an input that nothing has written.
+        let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
+        for input in self.inputs.iter().map(Option::as_ref) {
+            match input.filter(|_| !self.is_backward) {
+                Some(input) => inputs.push(read(input)?),
+                None => given.push(input.map(read).transpose()?),
+            }
         }
         let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
         for argument in &self.auxiliary {
@@ -135,7 +139,6 @@ impl KernelCall {
             let (out_grad, in_data, out_data) = (Given(out_grad), Given(in_data), Given(out_data));
             inner.operator.backward(&mut ctx, out_grad, in_data, out_data, &requests, &mut written, &mut auxiliary)
         } else {
-            let inputs: SmallVec<[Blob<'_>; 6]> = given.into_iter().flatten().collect();
             inner.operator.forward(&mut ctx, &inputs, &requests, &mut written, &mut auxiliary)
         }
     }

@@ -36,7 +36,7 @@ crate::parameters! {
 }
 
 /// A factor: its blob, and whether it is transposed.
-type Factor<'a> = (Blob<'a>, bool);
+type Factor<'a> = (&'a Blob<'a>, bool);
 
 /// Writes as many products of matrices as `count` says, each behind the other.
 fn products(
@@ -56,7 +56,7 @@ fn products(
         req: OpReq,
     ) -> Result<(), Error> {
         let Sizes { m, k, n } = sizes;
-        let (mut a, mut b) = (Ordered::<T>::new(ctx, &a)?, Ordered::<T>::new(ctx, &b)?);
+        let (mut a, mut b) = (Ordered::<T>::new(ctx, a)?, Ordered::<T>::new(ctx, b)?);
         let (a, b) = (a.get(), b.get());
         let mut scratch = ctx.scratch::<T>(gemm::scratch(sizes))?;
         write(ctx, out, req, |values: &mut [T]| {
@@ -155,7 +155,7 @@ impl Operator for Dot {
     ) -> Result<(), Error> {
         let DotParameters { transpose_a, transpose_b } = self.parameters;
         let (count, sizes, _) = self.plan(&in_data[0].shape(), &in_data[1].shape())?;
-        let factors = ((in_data[0], transpose_a), (in_data[1], transpose_b));
+        let factors = ((&in_data[0], transpose_a), (&in_data[1], transpose_b));
         products(ctx, count, sizes, factors, &mut out_data[0], req[0])
     }
 
@@ -170,7 +170,7 @@ impl Operator for Dot {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let DotParameters { transpose_a, transpose_b } = self.parameters;
-        let (grad, lhs, rhs) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let (grad, lhs, rhs) = (&out_grad.get(0)?, &in_data.get(0)?, &in_data.get(1)?);
         let (count, Sizes { m, k, n }, _) = self.plan(&lhs.shape(), &rhs.shape())?;
         let [by_lhs, by_rhs] = in_grad else { return Ok(()) };
         // With C = A B: dA = dC Bᵀ and dB = Aᵀ dC; transposed where the array is.
@@ -197,8 +197,8 @@ impl Operator for Dot {
 struct Dense(DenseParameters);
 
 impl Dense {
-    /// The sizes of the product for an input, and the shape of the result.
-    fn plan(&self, data: &Shape) -> Result<(Sizes, Shape), Error> {
+    /// The sizes of the product for an input, and how many axes make its rows.
+    fn plan(&self, data: &Shape) -> Result<(Sizes, usize), Error> {
         let dims = data.dims();
         let DenseParameters { num_hidden: n, flatten, .. } = self.0;
         if dims.is_empty() {
@@ -206,9 +206,7 @@ impl Dense {
         }
         let rows = if flatten { 1 } else { dims.len() - 1 };
         let sizes = Sizes { m: dims[..rows].iter().product(), k: dims[rows..].iter().product(), n };
-        let mut out = smallvec::SmallVec::<[usize; 8]>::from_slice(&dims[..rows]);
-        out.push(n);
-        Ok((sizes, Shape::new(&out)?))
+        Ok((sizes, rows))
     }
 }
 
@@ -232,7 +230,10 @@ impl OperatorProperty for Dense {
         _: &mut [Option<Shape>],
     ) -> Result<bool, Error> {
         let Some(data) = in_shape[0] else { return Ok(false) };
-        let (sizes, shape) = self.plan(&data)?;
+        let (sizes, rows) = self.plan(&data)?;
+        let mut out = smallvec::SmallVec::<[usize; 8]>::from_slice(&data.dims()[..rows]);
+        out.push(sizes.n);
+        let shape = Shape::new(&out)?;
         assign_shape("weight", &mut in_shape[1], Shape::new(&[sizes.n, sizes.k])?)?;
         if let Some(bias) = in_shape.get_mut(2) {
             assign_shape("bias", bias, Shape::new(&[sizes.n])?)?;
@@ -259,22 +260,31 @@ impl Operator for Dense {
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let (sizes, shape) = self.plan(&in_data[0].shape())?;
-        let (factors, out) = (((in_data[0], false), (in_data[1], true)), &mut out_data[0]);
+        let (sizes, _) = self.plan(&in_data[0].shape())?;
+        let (factors, out) = (((&in_data[0], false), (&in_data[1], true)), &mut out_data[0]);
         let Some(bias) = in_data.get(2) else { return products(ctx, 1, sizes, factors, out, req[0]) };
         // The product is made first, then the bias is added and the request is met.
         fn biased<T: Real>(
             ctx: &OpContext<'_, '_>,
             sizes: Sizes,
-            (shape, bias): (Shape, Blob<'_>),
+            bias: &Blob<'_>,
             factors: (Factor<'_>, Factor<'_>),
             out: &mut BlobMut<'_>,
             req: OpReq,
         ) -> Result<(), Error> {
-            let (mut product, layout) = (ctx.scratch::<T>(shape.size())?, Layout::contiguous(shape));
+            if let (true, Some(bias), true) =
+                (req.overwrites(), bias.as_slice::<T>(), out.as_mut_slice::<T>().is_some())
+            {
+                products(ctx, 1, sizes, factors, out, OpReq::Write)?;
+                for row in out.as_mut_slice::<T>().unwrap_or_default().chunks_exact_mut(sizes.n) {
+                    row.iter_mut().zip(bias).for_each(|(out, bias)| *out = *out + *bias);
+                }
+                return Ok(());
+            }
+            let (mut product, layout) = (ctx.scratch::<T>(out.size())?, Layout::contiguous(out.shape()));
             let made = &mut BlobMut::of_slice(product.as_mut_slice(), layout);
             products(ctx, 1, sizes, factors, made, OpReq::Write)?;
-            map::<T>(&[Blob::of_slice(product.as_mut_slice(), layout), bias], out, req, |x, out| {
+            map::<T>(&[Blob::of_slice(product.as_mut_slice(), layout), *bias], out, req, |x, out| {
                 out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, a), b)| *out = *a + *b);
             })
         }
@@ -282,8 +292,8 @@ impl Operator for Dense {
             return Ok(());
         }
         match out.dtype() {
-            DType::F64 => biased::<f64>(ctx, sizes, (shape, *bias), factors, out, req[0]),
-            _ => biased::<f32>(ctx, sizes, (shape, *bias), factors, out, req[0]),
+            DType::F64 => biased::<f64>(ctx, sizes, bias, factors, out, req[0]),
+            _ => biased::<f32>(ctx, sizes, bias, factors, out, req[0]),
         }
     }
 
@@ -297,12 +307,12 @@ impl Operator for Dense {
         in_grad: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let (grad, data, weight) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
+        let (grad, data, weight) = (&out_grad.get(0)?, &in_data.get(0)?, &in_data.get(1)?);
         let (Sizes { m, k, n }, _) = self.plan(&data.shape())?;
         products(ctx, 1, Sizes { m, k: n, n: k }, ((grad, false), (weight, false)), &mut in_grad[0], req[0])?;
         products(ctx, 1, Sizes { m: n, k: m, n: k }, ((grad, true), (data, false)), &mut in_grad[1], req[1])?;
         match in_grad.get_mut(2) {
-            Some(bias) => sum_to(&grad, bias, req[2]),
+            Some(bias) => sum_to(grad, bias, req[2]),
             None => Ok(()),
         }
     }

@@ -14,7 +14,6 @@ use crate::resource::{Resource, ResourceRequest};
 use crate::shape::Shape;
 use crate::storage::{Handle, Storage};
 use seriatim::{Context, RunContext};
-use std::marker::PhantomData;
 
 /// What an operator is told beside its arrays.
 #[derive(Debug)]
@@ -40,22 +39,34 @@ impl OpContext<'_, '_> {
         let bytes = elements.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::new(ErrorKind::TooLarge, format!("{elements} elements of scratch are more than memory has"))
         })?;
-        Ok(Scratch { block: self.storage.alloc(bytes, Context::cpu(0))?, elements, of: PhantomData })
+        let is_small = elements <= SMALL;
+        let block = if is_small { None } else { Some(self.storage.alloc(bytes, Context::cpu(0))?) };
+        Ok(Scratch { block, small: [T::default(); SMALL], elements })
     }
 }
 
 /// Memory for an operator's own use, from [`OpContext::scratch`].
+///
+/// A few elements lie in it, as a row of a small network: taking a block would take longer than the
+/// work on them.
 #[derive(Debug)]
 pub struct Scratch<T> {
-    block: Handle,
+    /// Of the storage, if they are more than a few.
+    block: Option<Handle>,
+    small: [T; SMALL],
     elements: usize,
-    of: PhantomData<T>,
 }
+
+/// How many elements lie in a [`Scratch`] itself.
+const SMALL: usize = 32;
 
 impl<T: crate::Element> Scratch<T> {
     /// The elements.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
-        self.block.elements_mut(self.elements)
+        match &mut self.block {
+            Some(block) => block.elements_mut(self.elements),
+            None => &mut self.small[..self.elements],
+        }
     }
 }
 

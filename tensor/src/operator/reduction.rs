@@ -8,7 +8,7 @@
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::kernel::tree::{Tree, LEAF};
+use crate::kernel::tree::{leaf_sum, Tree, LEAF};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::ndarray::cursor::Reader;
 use crate::operator::map::with_work;
@@ -136,14 +136,23 @@ work! {
     i64, |a, b| a.wrapping_add(b), a.wrapping_mul(b), |x| x, { let _ = x; false };
 }
 
+/// So many elements are one leaf of a tree, which need not be made.
+const FEW: usize = 32;
+
 /// One reduction of a run of elements.
 fn reduce<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W {
     let number = |value: usize| W::from_number(crate::dtype::Number::Whole(value as i64));
     match kind {
         Kind::Sum | Kind::Mean => {
-            let mut tree = Tree::new();
-            leaves(reader, count, |leaf| tree.add(leaf, W::plus));
-            let sum = tree.sum(W::plus);
+            let sum = if count <= FEW {
+                let mut few = [W::default(); FEW];
+                let filled = reader.fill(&mut few[..count]);
+                leaf_sum(&few[..filled], &W::plus)
+            } else {
+                let mut tree = Tree::new();
+                leaves(reader, count, |leaf| tree.add(leaf, W::plus));
+                tree.sum(W::plus)
+            };
             if kind == Kind::Sum {
                 sum
             } else {

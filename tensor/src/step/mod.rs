@@ -30,7 +30,8 @@ use std::fmt;
 /// let weight = NDArray::from_slice(&[0.0f32], [1])?;
 /// weight.attach_grad(OpReq::Write)?;
 /// let mut sgd = Sgd::new(0.1, 0.9, 0.0)?;
-/// let (x, y) = (NDArray::from_slice(&[1.0f32, 2.0], [2])?, NDArray::from_slice(&[3.0f32, 6.0], [2])?);
+/// let x = NDArray::from_slice(&[1.0f32, 2.0], [2])?;
+/// let y = NDArray::from_slice(&[3.0f32, 6.0], [2])?;
 /// let mut train = Step::capture(&[&x, &y], |inputs| {
 ///     let loss = autograd::record(|| inputs[0].mul(&weight)?.sub(&inputs[1])?.square()?.mean())?;
 ///     autograd::backward(&[&loss])?;
@@ -239,7 +240,8 @@ impl<R> Step<R> {
     ///
     /// ```
     /// use seriatim_tensor::{NDArray, Step};
-    /// let mut sum = Step::capture(&[&NDArray::from_slice(&[0.0f32; 2], [2])?], |inputs| inputs[0].sum())?;
+    /// let x = NDArray::from_slice(&[0.0f32; 2], [2])?;
+    /// let mut sum = Step::capture(&[&x], |inputs| inputs[0].sum())?;
     /// let input = sum.inputs()[0].clone();
     /// input.copy_from_slice(&[1.0f32, 2.0])?;
     /// assert_eq!(sum.run(&[&input])?.as_scalar::<f32>()?, 3.0);

@@ -188,6 +188,19 @@ fn walk<W: Element + Float, const S: usize>(
         };
         slices.push(own.unwrap_or_default());
     }
+    let in_place = if req.overwrites() { out.as_cells::<W>(&weight) } else { None };
+    if let (Some(weights), Some(grads)) = (in_place, grad.as_slice::<W>()) {
+        let mut rest = slices.iter_mut();
+        let parts: [&mut [W]; S] =
+            std::array::from_fn(|_| rest.next().map(|slice| &mut slice[..size]).unwrap_or_default());
+        for (at, (weight, grad)) in weights.iter().zip(grads).enumerate() {
+            let (value, next) = element(weight.get(), *grad, std::array::from_fn(|state| parts[state][at]));
+            weight.set(value);
+            (0..S).for_each(|state| parts[state][at] = next[state]);
+        }
+        drop(slices);
+        return write_back(states, &mut copies);
+    }
     let (mut weights, mut grads) = (weight.reader::<W>(), grad.reader::<W>());
     let mut writer = out.writer::<W>(req);
     let [mut w, mut g] = [[W::default(); BLOCK]; 2];
@@ -207,7 +220,11 @@ fn walk<W: Element + Float, const S: usize>(
         writer.put(w);
     }
     drop(slices);
-    for (state, copy) in states.iter_mut().zip(&mut copies) {
+    write_back(states, &mut copies)
+}
+
+fn write_back<W: Element>(states: &mut [BlobMut<'_>], copies: &mut [Option<Scratch<W>>]) -> Result<(), Error> {
+    for (state, copy) in states.iter_mut().zip(copies) {
         copy.iter_mut().for_each(|copy| state.writer(OpReq::Write).put(copy.as_mut_slice()));
     }
     Ok(())
