@@ -7,7 +7,7 @@ mod common;
 use common::cases::{cases, Case};
 use common::Draws;
 use seriatim_tensor::operator::{list_all_ops, Op};
-use seriatim_tensor::{autograd, DType, NDArray, OpReq, Runtime, Shape};
+use seriatim_tensor::{autograd, DType, ErrorKind, NDArray, OpReq, Runtime, Shape};
 use std::collections::BTreeSet;
 
 /// An array of these values; the same values in a view if `viewed`: every other row of a larger
@@ -233,6 +233,77 @@ fn every_gradient_equals_its_differences() {
     }
     assert!(without.contains("broadcast_equal") && without.contains("sgd_update"), "{without:?}");
     assert!(!without.contains("exp") && !without.contains("dot"), "{without:?}");
+}
+
+#[test]
+fn every_operator_gives_its_parameters_back() {
+    let mut draws = Draws::new(7);
+    for (name, _) in list_all_ops() {
+        for case in cases(name, &mut draws).unwrap() {
+            let written = Op::new(name, &case.parameters()).unwrap().property().get_params();
+            let given: Vec<(&str, &str)> = written.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let again = Op::new(name, &given).unwrap();
+            assert_eq!(again.property().get_params(), written, "{name}");
+            let error = Op::new(name, &[("no_such_parameter", "1")]).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
+
+/// How far results may be from those of `f64` on the same inputs.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 0.0,
+        DType::F32 => 1e-4,
+        DType::F16 => 0.02,
+        _ => 0.1,
+    }
+}
+
+#[test]
+fn every_operator_has_the_types_that_it_lists_and_no_other() {
+    let mut draws = Draws::new(8);
+    for (name, _) in list_all_ops() {
+        // In f64, results of a `dtype` of its own have another type.
+        for case in cases(name, &mut draws).unwrap().into_iter().filter(|_| name != "Cast") {
+            let op = Op::new(name, &case.parameters()).unwrap();
+            for dtype in DType::ALL {
+                let property = op.property();
+                let mut types = vec![None; case.shapes.len()];
+                let (mut outs, mut of_states) = (vec![None; property.num_outputs()], vec![None; case.states.len()]);
+                types[0] = Some(dtype);
+                let is_known = property.infer_type(&mut types, &mut outs, &mut of_states);
+                assert!(is_known.is_ok() || !property.types().contains(&dtype), "{name} {dtype}: {is_known:?}");
+                let mut draw = |of: &[usize], from: common::cases::Draw, dtype: Option<DType>| {
+                    let values = from.values(&mut draws, of.iter().product());
+                    array(&values, of, true).astype(dtype.unwrap_or(DType::I32)).unwrap()
+                };
+                let inputs = case.shapes.iter().zip(&case.inputs).zip(&types);
+                let mut inputs: Vec<NDArray> = inputs.map(|((shape, of), dtype)| draw(shape, *of, *dtype)).collect();
+                inputs.extend(case.states.iter().zip(&of_states).map(|((shape, of), dtype)| draw(shape, *of, *dtype)));
+                let result = op.invoke_all(&inputs.iter().collect::<Vec<_>>());
+                if !property.types().contains(&dtype) {
+                    let error = result.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::UnsupportedType, "{name} {dtype}: {error}");
+                    continue;
+                }
+                let results = result.unwrap_or_else(|error| panic!("{name} {dtype}: {error}"));
+                if !dtype.is_float() {
+                    results.iter().for_each(|out| out.wait_to_read().unwrap());
+                    continue;
+                }
+                let exact: Vec<NDArray> = inputs.iter().map(|array| array.astype(DType::F64).unwrap()).collect();
+                let exact = op.invoke_all(&exact.iter().collect::<Vec<_>>()).unwrap();
+                for (result, exact) in results.iter().zip(&exact) {
+                    let found = result.astype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+                    let exact = exact.astype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+                    for (found, exact) in found.iter().zip(&exact) {
+                        assert!(near(*found, *exact, tolerance(dtype)), "{name} {dtype}: {found}, {exact}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

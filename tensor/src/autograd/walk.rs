@@ -166,8 +166,10 @@ fn step(
                 return Err(Error::new(ErrorKind::NoGradient, message));
             }
             let mut zeros = out_grads;
-            for (grad, output) in zeros.iter_mut().zip(&node.outputs).filter(|(grad, _)| grad.is_none()) {
-                *grad = Some(output.runtime().zeros(output.shape(), output.dtype())?);
+            for (at, (grad, output)) in zeros.iter_mut().zip(&node.outputs).enumerate() {
+                if grad.is_none() && op.needs_gradient_by(at) {
+                    *grad = Some(output.runtime().zeros(output.shape(), output.dtype())?);
+                }
             }
             // An input that is given twice has two gradients. The second is made by itself, and
             // added: which of both an operator writes first does not matter.

@@ -127,6 +127,11 @@ impl Op {
         self.inner.name.as_str()
     }
 
+    /// Whether the backward pass needs the gradient by an output.
+    pub(crate) fn needs_gradient_by(&self, output: usize) -> bool {
+        self.inner.needs[0].get(output).copied().unwrap_or_default()
+    }
+
     /// What it means: its arguments, shapes, parameters.
     ///
     /// ```
