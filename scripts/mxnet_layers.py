@@ -72,10 +72,15 @@ def losses():
     yield output((7, 4), (7,), among([0, 1, 2, 3]), use_ignore=True, ignore_label=2, normalization="valid")
     yield output((5, 4), (5,), below(4), about="out-grad", out_grad=True)
     yield output((5, 4), (5,), among([0, 5, 3, -2, 1]), about="no-class")
-    yield output((2, 3, 4), (2, 3), below(4), about="more-axes", preserve_shape=True)
-    yield output((2, 3, 4), (2, 3), below(4), about="more-axes", preserve_shape=True, normalization="batch")
+    yield output((2, 3, 4), (2, 3), below(4), preserve_shape=True)
+    yield output((2, 3, 4), (2, 3), below(4), preserve_shape=True, normalization="batch")
     yield output((2, 3, 4), (2, 3), below(4), gradients=[], about="more-axes")
-    yield output((2, 3, 4), (2, 4), below(3), about="more-axes", multi_output=True)
+    for normalization in ("null", "batch", "valid"):
+        yield output((2, 3, 4), (2, 4), below(3), multi_output=True, normalization=normalization)
+        labels = among([0, 1, 2, -1])
+        form = dict(multi_output=True, use_ignore=True, grad_scale=0.7)
+        yield output((2, 3, 4, 2), (2, 4, 2), labels, normalization=normalization, **form)
+    yield output((5, 4), (5,), below(4), multi_output=True)
 
     for name in ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"):
         for data, label in (((4, 3), (4, 3)), ((5, 1), (5,)), ((2, 3, 4), (2, 3, 4))):

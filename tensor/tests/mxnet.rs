@@ -20,7 +20,7 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("BatchNorm", "no-backward", "state.moving_mean", "means move in the forward pass, in MXNet in the backward one"),
     ("SoftmaxOutput", "out-grad", "grad.data", "MXNet takes the output for its gradient, against its document"),
     ("SoftmaxOutput", "no-class", "is none of the classes", "a label that is no class is an error, and not ignored"),
-    ("SoftmaxOutput", "more-axes", "", "classes are along the last axis, without parameters that say otherwise"),
+    ("SoftmaxOutput", "more-axes", "out.0", "the default has classes along the last axis, and not all axes as one"),
     ("MAERegressionOutput", "equal", "grad.data", "the gradient of data that are the label is 0, in MXNet -1"),
     ("Deconvolution", "dilated", "out.0", "MXNet's own kernel errs with dilation and stride; that of oneDNN agrees"),
     ("Pooling", "beyond", "lies beyond", "a window without an element is an error; MXNet's is -3e38 or 0"),

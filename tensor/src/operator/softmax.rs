@@ -41,6 +41,8 @@ crate::parameters! {
         ignore_label: f64, default "-1", .., "Which label that is";
         normalization: Normalization, default "null", .., "Whether the gradient is divided by the rows, or by those that count";
         out_grad: bool, default "false", .., "Whether the gradient is multiplied by that of the output";
+        multi_output: bool, default "false", .., "Whether classes are along axis 1, and the gradient is divided by the places of a row";
+        preserve_shape: bool, default "false", .., "Taken for MXNet's sake: classes are along the last axis either way";
     }
 }
 
@@ -167,6 +169,13 @@ impl Operator for Softmax {
 #[derive(Clone, Debug)]
 struct SoftmaxOutput(OutputParameters);
 
+impl SoftmaxOutput {
+    /// The axis of the classes.
+    fn axis(&self, data: &Shape) -> Result<usize, Error> {
+        data.axis(if self.0.multi_output { 1 } else { -1 })
+    }
+}
+
 impl OperatorProperty for SoftmaxOutput {
     fn get_params(&self) -> Vec<(&'static str, String)> {
         self.0.params()
@@ -183,11 +192,14 @@ impl OperatorProperty for SoftmaxOutput {
         _: &mut [Option<Shape>],
     ) -> Result<bool, Error> {
         let Some(data) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
-        let [labels @ .., _] = data.dims() else {
+        if data.rank() == 0 {
             return Err(Error::new(ErrorKind::ShapeMismatch, "'data' has no axis, and one of classes is needed"));
-        };
+        }
+        let axis = self.axis(&data)?;
+        let labels = data.dims().iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, dim)| *dim);
+        let labels: smallvec::SmallVec<[usize; 8]> = labels.collect();
         assign_shape("data", &mut in_shape[0], data)?;
-        assign_shape("label", &mut in_shape[1], Shape::new(labels)?)?;
+        assign_shape("label", &mut in_shape[1], Shape::new(&labels)?)?;
         assign_shape("output", &mut out_shape[0], data).map(|()| true)
     }
 
@@ -214,7 +226,8 @@ impl Operator for SoftmaxOutput {
         out_data: &mut [BlobMut<'_>],
         aux_states: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let parameters = SoftmaxParameters { axis: -1, temperature: 1.0 };
+        let axis = if self.0.multi_output { 1 } else { -1 };
+        let parameters = SoftmaxParameters { axis, temperature: 1.0 };
         Softmax { parameters, is_log: false }.forward(ctx, &in_data[..1], req, out_data, aux_states)
     }
 
@@ -233,13 +246,14 @@ impl Operator for SoftmaxOutput {
         if req[0].is_null() {
             return Ok(());
         }
-        let OutputParameters { grad_scale, use_ignore, ignore_label, normalization, out_grad: uses_grad } = self.0;
+        let OutputParameters { grad_scale, use_ignore, ignore_label, normalization, multi_output, .. } = self.0;
         let (label, value) = (in_data.get(1)?, out_data.get(0)?);
-        let length = *value.shape().dims().last().unwrap_or(&1);
-        let count = value.size().checked_div(length).unwrap_or(0);
+        let axis = self.axis(&value.shape())?;
+        let (turned, count, length) = rows(value.layout(), axis)?;
         let is_ignored = |label: f64| use_ignore && label == ignore_label;
         let mut one = [0.0f64];
         let divisor = match normalization {
+            Normalization::Null if multi_output => (count / value.shape().dims()[0].max(1)).max(1),
             Normalization::Null => 1,
             Normalization::Batch => count,
             Normalization::Valid => {
@@ -249,11 +263,16 @@ impl Operator for SoftmaxOutput {
         };
         with_float!(value.dtype(), W => {
             let scale = (grad_scale / divisor as f64) as W;
-            let (mut labels, mut values) = (label.reader::<f64>(), value.reader::<W>());
-            let mut grads = if uses_grad { Some(out_grad.get(0)?.reader::<W>()) } else { None };
+            let (mut labels, mut values) = (label.reader::<f64>(), value.with_layout(turned).reader::<W>());
+            let mut grads = None;
+            if self.0.out_grad {
+                let grad = out_grad.get(0)?;
+                grads = Some(grad.with_layout(rows(grad.layout(), axis)?.0).reader::<W>());
+            }
             let mut scratch = ctx.scratch::<W>(2 * length)?;
             let (row, grad) = scratch.as_mut_slice().split_at_mut(length);
-            let mut writer = in_grad[0].writer::<W>(req[0]);
+            let mut out = in_grad[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
+            let mut writer = out.writer::<W>(req[0]);
             for _ in 0..count {
                 values.fill(row);
                 labels.fill(&mut one);
@@ -364,7 +383,7 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         };
         add(name, about, Box::new(make));
     }
-    let about = "The softmax along the last axis, with the gradient of the cross entropy with a label";
+    let about = "The softmax along the last axis or axis 1, with the gradient of the cross entropy with a label";
     add("SoftmaxOutput", about, Box::new(|given| Ok(Box::new(SoftmaxOutput(OutputParameters::init(given)?)))));
     let make = |given: &[(&str, &str)]| {
         let parameters = ActivationParameters::init(given)?;
