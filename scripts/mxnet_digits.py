@@ -3,8 +3,8 @@
     mxnet_digits.py FILE [SEEDS]
 
 FILE has a line an image: 64 greys from 0 to 16, and the digit. The first 1,500 images are fitted,
-the last 297 read. The perceptron and its training are those of tensor/examples/digits_train.rs: 30
-epochs, batches of 32, a learning rate of 0.05 and a momentum of 0.9.
+the last 297 read. Networks and training are those of tensor/examples/digits_train.rs: 30 epochs,
+batches of 32, a learning rate of 0.05 and a momentum of 0.9.
 """
 
 import gzip
@@ -19,29 +19,30 @@ from mxnet.gluon import nn
 FIT, EPOCHS, BATCH = 1500, 30, 32
 
 
-class Bounded(init.Initializer):
-    """Uniform numbers within one over the root of the inputs; biases of zero are Gluon's own."""
+def within(inputs):
+    """Weights and biases within one over the root of a unit's inputs."""
+    bound = init.Uniform(inputs**-0.5)
+    return {"weight_initializer": bound, "bias_initializer": bound}
 
-    def _init_weight(self, name, array):
-        bound = 1 / numpy.sqrt(numpy.prod(array.shape[1:]))
-        array[:] = nd.random.uniform(-bound, bound, array.shape)
+
+def dense(units, inputs, activation=None):
+    return nn.Dense(units, activation=activation, in_units=inputs, **within(inputs))
+
+
+def convolution(filters, channels):
+    return nn.Conv2D(filters, 3, padding=1, activation="relu", in_channels=channels, **within(9 * channels))
 
 
 def perceptron():
     net = nn.Sequential()
-    net.add(nn.Dense(32, activation="tanh", in_units=64), nn.Dense(10, in_units=32))
+    net.add(dense(32, 64, "tanh"), dense(10, 32))
     return net, (-1, 64)
 
 
 def convolutional():
     net = nn.Sequential()
-    net.add(
-        nn.Conv2D(8, 3, padding=1, activation="relu", in_channels=1),
-        nn.MaxPool2D(2),
-        nn.Conv2D(16, 3, padding=1, activation="relu", in_channels=8),
-        nn.MaxPool2D(2),
-        nn.Dense(10, in_units=64),
-    )
+    net.add(convolution(8, 1), nn.MaxPool2D(2), convolution(16, 8), nn.MaxPool2D(2))
+    net.add(dense(64, 64, "relu"), dense(10, 64))
     return net, (-1, 1, 8, 8)
 
 
@@ -50,7 +51,7 @@ def train(make, seed, pixels, labels):
     mxnet.random.seed(seed)
     random = numpy.random.RandomState(seed)
     net, shape = make()
-    net.initialize(Bounded())
+    net.initialize()
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
     for _ in range(EPOCHS):
