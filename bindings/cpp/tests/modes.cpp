@@ -168,6 +168,8 @@ void a_part_that_fails_fails_what_uses_the_value() {
     on_every_engine([](Engine& engine) {
         for (const Reduction<long>& sum : sums(engine)) {
             auto y = engine.value(1);
+            engine.run(reduce(sum), [](long&) { throw std::logic_error("not told by the value"); });
+            CHECK_THROWS(*sum.read(), std::logic_error, "not told by the value");
             engine.run(reduce(sum), [](long& sum) { ++sum; });
             engine.run(reduce(sum), [](long&) { throw std::runtime_error("no part today"); });
             engine.run(read(sum), write(y), [](long, int& y) { y = 2; });
