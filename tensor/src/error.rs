@@ -40,6 +40,8 @@ pub enum ErrorKind {
     OutOfRange,
     /// The call would write to a view that shows one element at several places.
     OverlappingView,
+    /// The array's memory was lent to be read only, and an operation writes to it.
+    ReadOnly,
     /// No operator has the name.
     UnknownOperator,
     /// An operator of the name is registered already.

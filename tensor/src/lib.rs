@@ -25,7 +25,8 @@
 //! | make a step that costs little | [`Step`], [`Parameter`] |
 //! | draw random numbers | [`Runtime::random`], [`Distribution`], [`resource::Philox`] |
 //! | limit and watch memory | [`storage::Storage`] |
-//! | read and write files | [`NDArray::load_npy`], [`load_safetensors`], [`load_params`] |
+//! | read and write files | [`NDArray::load_npy`], [`load_npz`], [`Format`], [`load_safetensors`], [`load_params`] |
+//! | share memory with others | [`dlpack`], [`NDArray::to_dlpack`], [`Runtime::from_dlpack`] |
 //!
 //! **Order.** What is pushed on an array runs in push order, on whatever engine and with however
 //! many workers, and gives the same bits. **Cost.** In steady state a call allocates nothing and
@@ -33,9 +34,9 @@
 
 #![deny(missing_docs, missing_debug_implementations)]
 
-// A folder imports from those to its right: serialize → step → initializer → metric → optimizer →
-// autograd → operator → ndarray → resource → storage → kernel → request → shape → dtype → error.
-// `tests/structure.rs` holds the source to it.
+// A folder imports from those to its right: dlpack → serialize → step → initializer → metric →
+// optimizer → autograd → operator → ndarray → resource → storage → kernel → request → shape → dtype
+// → error. `tests/structure.rs` holds the source to it.
 mod dtype;
 mod error;
 mod kernel;
@@ -45,6 +46,7 @@ mod serialize;
 mod shape;
 
 pub mod autograd;
+pub mod dlpack;
 pub mod initializer;
 pub mod metric;
 pub mod operator;
@@ -62,7 +64,9 @@ pub use ndarray::parameter::Parameter;
 pub use ndarray::runtime::{Runtime, RuntimeBuilder};
 pub use request::OpReq;
 pub use resource::Distribution;
-pub use serialize::{load_params, load_safetensors, save_params, save_safetensors};
+pub use serialize::{
+    load_npz, load_params, load_safetensors, save_npz, save_npz_compressed, save_params, save_safetensors, Format,
+};
 pub use shape::{Shape, MAX_RANK};
 pub use step::Step;
 

@@ -15,6 +15,7 @@ use crate::ndarray::cursor::{gather, scatter, scatter_add, Gather, Reader, Scatt
 use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
+use crate::storage::memory::Memory;
 use seriatim::{Context, Variable};
 use std::cell::Cell;
 use std::fmt;
@@ -117,11 +118,35 @@ impl Argument {
                 if !(covers && self.is_whole()) || self.dtype == DType::Bool {
                     made.bytes_mut().fill(0);
                 }
-                memory.insert(made)
+                memory.insert(Memory::Block(made))
             }
         };
+        if memory.is_read_only() {
+            let message = format!(
+                "{} {} is written, and its memory was lent to be read only: change a copy of it",
+                self.dtype, self.layout.shape
+            );
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
         let base = memory.address().as_ptr();
         Ok(BlobMut(Place { base, dtype: self.dtype, layout: self.layout, shared, of: PhantomData }))
+    }
+
+    /// The address of the first element, for an asynchronous operation that stays open while
+    /// somebody else uses the memory.
+    ///
+    /// # Safety
+    /// As for [`read`](Argument::read), or for [`write`](Argument::write) if `writes`; the address
+    /// is not used after the operation's end.
+    pub unsafe fn address(&self, runtime: &Runtime, writes: bool) -> Result<*mut u8, Error> {
+        let base = if writes {
+            // SAFETY: as the caller says.
+            unsafe { self.write(runtime, false, true) }?.0.base
+        } else {
+            // SAFETY: as the caller says.
+            unsafe { self.read(runtime, true) }?.0.base
+        };
+        Ok(base.wrapping_add(self.layout.offset * self.dtype.size()))
     }
 }
 

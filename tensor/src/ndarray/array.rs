@@ -10,6 +10,7 @@ use crate::ndarray::capturing;
 use crate::ndarray::chunk::Chunk;
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape};
+use crate::storage::memory::Memory;
 use seriatim::{Context, Variable};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -107,6 +108,22 @@ impl NDArray {
         if capturing::is_active() {
             capturing::keep(&array)?;
         }
+        Ok(array)
+    }
+
+    /// An array in memory that is there already. The layout's extent lies within `elements`, which
+    /// the memory has from its first byte on, and which are of the type.
+    pub(crate) fn in_memory(
+        runtime: &Runtime,
+        layout: Layout,
+        (dtype, elements): (DType, usize),
+        memory: Memory,
+    ) -> Result<NDArray, Error> {
+        let mut array = NDArray::new(runtime, layout.shape, dtype, Context::cpu(0))?;
+        // SAFETY: no operation has named the new variable yet, and no other thread has the array.
+        // The pushes of those to come order them behind this.
+        *unsafe { array.chunk().memory_mut() } = Some(memory);
+        (array.layout, array.elements) = (layout, elements);
         Ok(array)
     }
 

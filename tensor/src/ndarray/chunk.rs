@@ -8,7 +8,7 @@
 //! variable, which comes after all operations that name the variable. So operations keep no count
 //! of references, and no worker looks at one.
 
-use crate::storage::Handle;
+use crate::storage::memory::Memory;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -22,12 +22,12 @@ pub(crate) struct Chunk {
     is_private: AtomicBool,
     /// Only operations touch it that have declared the chunk's variable: those that change the
     /// variable as if by `&mut`, the others as if by `&`.
-    memory: UnsafeCell<Option<Handle>>,
+    memory: UnsafeCell<Option<Memory>>,
     /// What `autograd` attaches.
     gradient: UnsafeCell<OnceLock<Box<dyn Any + Send + Sync>>>,
 }
 
-// SAFETY: `memory` is guarded by the variable, as said there; a `Handle` is `Send` and `Sync`. The
+// SAFETY: `memory` is guarded by the variable, as said there; a `Memory` is `Send` and `Sync`. The
 // gradient is `Send` and `Sync`, and set once while there are several owners.
 unsafe impl Sync for Chunk {}
 
@@ -73,7 +73,7 @@ impl Chunk {
     /// The caller is in an operation that has declared the chunk's variable, and the borrow ends
     /// with it.
     #[inline]
-    pub unsafe fn memory(&self) -> Option<&Handle> {
+    pub unsafe fn memory(&self) -> Option<&Memory> {
         // SAFETY: operations that change the memory have the variable to themselves.
         unsafe { (*self.memory.get()).as_ref() }
     }
@@ -85,7 +85,7 @@ impl Chunk {
     /// ends with the operation, and there is no other one meanwhile.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the variable says who may have it")]
-    pub unsafe fn memory_mut(&self) -> &mut Option<Handle> {
+    pub unsafe fn memory_mut(&self) -> &mut Option<Memory> {
         // SAFETY: no other operation has the variable meanwhile.
         unsafe { &mut *self.memory.get() }
     }
@@ -94,7 +94,7 @@ impl Chunk {
     ///
     /// # Safety
     /// The caller has the record alone: no owner is left and no operation that names the variable.
-    pub unsafe fn clear(&self) -> (Option<Handle>, Option<Box<dyn Any + Send + Sync>>) {
+    pub unsafe fn clear(&self) -> (Option<Memory>, Option<Box<dyn Any + Send + Sync>>) {
         // SAFETY: nobody else has the record.
         let attached = unsafe { &mut *self.gradient.get() }.take();
         // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! What the formats have in common: cutting bytes without going beyond their end, values of arrays
 //! as bytes with the low one first, and files.
 //!
-//! Used by `npy.rs`, `safetensors.rs` and `params.rs`.
+//! Used by the files beside this one.
 
 #![forbid(unsafe_code)]
 
@@ -53,6 +53,19 @@ impl<'a> Cut<'a> {
     pub fn array<const COUNT: usize>(&mut self) -> Result<[u8; COUNT], Error> {
         let taken = self.take(COUNT)?;
         Ok(std::array::from_fn(|at| taken[at]))
+    }
+
+    pub fn u16(&mut self) -> Result<u16, Error> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// The next numbers of 16 bits.
+    pub fn words<const COUNT: usize>(&mut self) -> Result<[u16; COUNT], Error> {
+        let mut words = [0; COUNT];
+        for word in &mut words {
+            *word = self.u16()?;
+        }
+        Ok(words)
     }
 
     pub fn u32(&mut self) -> Result<u32, Error> {

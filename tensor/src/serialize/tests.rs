@@ -1,7 +1,7 @@
 //! Round trips of all types and shapes, files as their own programs write them, and broken files:
 //! cut at every byte, and changed at random.
 
-use super::{npy, params, safetensors};
+use super::{npy, npz, params, safetensors, zip};
 use crate::dtype::{with_type, DType, Element, Number};
 use crate::resource::Philox;
 use crate::{Error, ErrorKind, NDArray, Runtime};
@@ -41,6 +41,18 @@ fn every_type_and_shape_comes_back() {
             same(&npy::decode(runtime(), &bytes).unwrap(), &array);
         }
     }
+    let known: Vec<NDArray> = arrays().into_iter().filter(|array| array.dtype() != DType::Bf16).collect();
+    let names: Vec<String> = (0..known.len()).map(|number| format!("folder/π{number}")).collect();
+    let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&known).collect();
+    for deflates in [false, true] {
+        let read = npz::decode(runtime(), &npz::encode(&named, deflates).unwrap()).unwrap();
+        assert_eq!(read.len(), known.len());
+        for ((name, array), (expected_name, expected)) in read.iter().zip(&named) {
+            assert_eq!(name, expected_name);
+            same(array, expected);
+        }
+    }
+    assert!(npz::decode(runtime(), &npz::encode(&[], true).unwrap()).unwrap().is_empty());
     let arrays = arrays();
     let names: Vec<String> = (0..arrays.len()).map(|number| format!("arg:{number:03}")).collect();
     let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&arrays).collect();
@@ -67,6 +79,20 @@ fn numpy(descr: &str, order: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     }
     header.push('\n');
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), values].concat()
+}
+
+#[test]
+fn archives_of_numpy_are_read() {
+    // Written by NumPy 2's `savez` and `savez_compressed`.
+    let stored = npz::decode(runtime(), include_bytes!("../../tests/files/numpy-stored.npz")).unwrap();
+    let shapes: Vec<(&str, Vec<usize>)> =
+        stored.iter().map(|(name, array)| (name.as_str(), array.shape().dims().to_vec())).collect();
+    assert_eq!(shapes, [("a", vec![2, 3]), ("n", vec![]), ("none", vec![0, 2])]);
+    assert_eq!(stored[0].1.to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(stored[1].1.as_scalar::<f64>().unwrap(), 2.5);
+    let deflated = npz::decode(runtime(), include_bytes!("../../tests/files/numpy-deflated.npz")).unwrap();
+    assert_eq!(deflated[0].1.to_vec::<i64>().unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(deflated[1].1.to_vec::<bool>().unwrap(), [true, false]);
 }
 
 #[test]
@@ -104,7 +130,10 @@ fn broken_files_are_errors() {
     let arrays: Vec<NDArray> = arrays().into_iter().filter(|array| array.dtype() != DType::Bf16).take(12).collect();
     let names: Vec<String> = (0..arrays.len()).map(|number| number.to_string()).collect();
     let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&arrays).collect();
-    let formats: [(Vec<u8>, Reader); 3] = [
+    let read_npz: Reader = |bytes| npz::decode(runtime(), bytes).err();
+    let formats: [(Vec<u8>, Reader); 5] = [
+        (npz::encode(&named[..4], false).unwrap(), read_npz),
+        (npz::encode(&named[..4], true).unwrap(), read_npz),
         (npy::encode(&arrays[2]).unwrap(), |bytes| npy::decode(runtime(), bytes).err()),
         (params::encode(&named).unwrap(), |bytes| params::decode(runtime(), bytes).err()),
         (safetensors::encode(&named).unwrap(), |bytes| safetensors::decode(runtime(), bytes).err()),
@@ -136,4 +165,57 @@ fn broken_files_are_errors() {
         }
         assert!(refused > 100, "{refused}");
     }
+}
+
+#[test]
+fn archives_that_lie_are_errors_and_take_no_memory() {
+    let zeros = runtime().zeros([1000], DType::F64).unwrap();
+    let whole = npz::encode(&[("x", &zeros)], true).unwrap();
+    let read = npz::decode(runtime(), &whole).unwrap();
+    assert_eq!((read[0].0.as_str(), read[0].1.size()), ("x", 1000));
+    let directory = whole.windows(4).position(|word| word == b"PK\x01\x02").unwrap();
+    let end = whole.windows(4).position(|word| word == b"PK\x05\x06").unwrap();
+    let changed = |at: usize, to: &[u8]| {
+        let mut bytes = whole.clone();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        let error = npz::decode(runtime(), &bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadFormat);
+        error.to_string()
+    };
+    // The unpacked size: one too few, and far more than there is.
+    let size = (128 + 8000) as u32;
+    assert_eq!(whole[directory + 24..directory + 28], size.to_le_bytes());
+    assert!(changed(directory + 24, &(size - 1).to_le_bytes()).contains("does not unpack"));
+    assert!(changed(directory + 24, &0xFFFF_FFF0u32.to_le_bytes()).contains("does not unpack"));
+    assert!(changed(directory + 24, &[0xFF; 4]).contains("ZIP64"));
+    assert!(changed(directory + 8, &[1, 0]).contains("encrypted"));
+    assert!(changed(directory + 10, &[9, 0]).contains("method 9"));
+    assert!(changed(directory + 16, &[0; 4]).contains("checksum"));
+    assert!(changed(directory + 42, &[0xFF, 0xFF, 0, 0]).contains("beyond the file"));
+    assert!(changed(end + 10, &[2, 0]).contains("several parts"));
+    assert!(changed(end + 16, &[0; 4]).contains("directory"));
+    // Two entries that share their bytes.
+    let entry = whole[directory..end].to_vec();
+    let mut shared = [&whole[..end], &entry[..], &whole[end..]].concat();
+    let end = end + entry.len();
+    shared[end + 8..end + 12].copy_from_slice(&[2, 0, 2, 0]);
+    shared[end + 12..end + 16].copy_from_slice(&(2 * entry.len() as u32).to_le_bytes());
+    assert!(npz::decode(runtime(), &shared).unwrap_err().to_string().contains("one over the other"));
+    let one = runtime().zeros([1], DType::F32).unwrap();
+    assert_eq!(npz::encode(&[("x", &one), ("x", &one)], false).unwrap_err().kind(), ErrorKind::BadFormat);
+    let mut archive = zip::Archive::default();
+    archive.add("readme.txt", b"no array", false).unwrap();
+    let error = npz::decode(runtime(), &archive.finish().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("'readme.txt'"), "{error}");
+}
+
+#[test]
+fn shapes_that_no_memory_has_are_refused() {
+    for shape in ["(9223372036854775807,)", "(4294967296, 4294967296)", "(1152921504606846975, 0)", "(1000000,)"] {
+        let error = npy::decode(runtime(), &numpy("<f8", "False", shape, &[0; 64])).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::BadFormat | ErrorKind::TooLarge), "{shape} {error}");
+    }
+    let header = br#"{"x":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,4]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
+    assert!(safetensors::decode(runtime(), &bytes).is_err());
 }
