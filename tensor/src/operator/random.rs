@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::dtype::{DType, Element};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::BlobMut;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::runtime::Runtime;
@@ -60,6 +60,41 @@ impl Runtime {
                 let [other, _] = of.whole_pair(generator, last as u64);
                 order.swap(last, other as usize);
             }
+        })?;
+        Ok(array)
+    }
+
+    /// An array of numbers of classes, from 0 on, as `i64`: each class comes with its share of the
+    /// sum of `weights` (`sample_multinomial`).
+    ///
+    /// # Errors
+    /// [`BadParameter`](crate::ErrorKind::BadParameter) unless the weights are finite, not negative,
+    /// and one at least is above 0; those of [`random`](Runtime::random).
+    ///
+    /// ```
+    /// let drawn = seriatim_tensor::Runtime::global()?.multinomial(&[0.0, 3.0, 1.0], [100])?;
+    /// assert!(drawn.to_vec::<i64>()?.iter().all(|class| [1, 2].contains(class)));
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn multinomial(&self, weights: &[f64], shape: impl AsRef<[usize]>) -> Result<NDArray, Error> {
+        let add = |sum: &mut f64, weight: &f64| {
+            *sum += weight;
+            Some(*sum)
+        };
+        let ends: Vec<f64> = weights.iter().scan(0.0, add).collect();
+        let sum = ends.last().copied().unwrap_or_default();
+        if !(sum.is_finite() && sum > 0.0) || weights.iter().any(|weight| *weight < 0.0) {
+            let message = format!("weights {weights:?} of classes: give finite ones from 0 on, not all of them 0");
+            return Err(Error::new(ErrorKind::BadParameter, message));
+        }
+        let array = self.empty(shape, DType::I64)?;
+        let (size, of) = (array.size(), Distribution::Uniform { low: 0.0, high: 1.0 });
+        array.draw("multinomial", size.div_ceil(2), move |generator, blob| {
+            // The first class whose end is beyond the point. A point is below the sum but for
+            // rounding, and then it belongs to the last class that has a share.
+            let last = ends.partition_point(|end| *end < sum);
+            let class = |point: f64| ends.partition_point(|end| *end <= point * sum).min(last) as i64;
+            fill(size, blob, |pair| of.pair(generator, pair).map(class));
         })?;
         Ok(array)
     }

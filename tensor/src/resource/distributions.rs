@@ -8,6 +8,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::resource::philox::Philox;
+use crate::resource::rejection;
 
 /// What random numbers are like.
 ///
@@ -42,6 +43,25 @@ pub enum Distribution {
         /// The mean is its inverse; above 0.
         rate: f64,
     },
+    /// The gamma distribution, by Marsaglia and Tsang's method.
+    Gamma {
+        /// Above 0.
+        shape: f64,
+        /// The mean is `shape * scale`; above 0.
+        scale: f64,
+    },
+    /// How often something happens that happens `mean` times on average.
+    Poisson {
+        /// From 0 to 2³¹.
+        mean: f64,
+    },
+    /// How often something of the other kind comes before the `successes`-th success.
+    NegativeBinomial {
+        /// Above 0, and not necessarily whole.
+        successes: f64,
+        /// Of a success: above 0 and at most 1.
+        probability: f64,
+    },
     /// 1 with this probability, otherwise 0.
     Bernoulli {
         /// From 0 to 1.
@@ -68,6 +88,12 @@ impl Distribution {
             Distribution::Uniform { low, high } => low.is_finite() && high.is_finite() && low <= high,
             Distribution::Normal { mean, deviation } => mean.is_finite() && deviation.is_finite() && deviation >= 0.0,
             Distribution::Exponential { rate } => rate.is_finite() && rate > 0.0,
+            Distribution::Gamma { shape, scale } => [shape, scale].iter().all(|x| x.is_finite() && *x > 0.0),
+            Distribution::Poisson { mean } => (0.0..=rejection::LARGEST_MEAN).contains(&mean),
+            Distribution::NegativeBinomial { successes, probability } => {
+                let mean = successes * (1.0 - probability) / probability;
+                successes > 0.0 && probability > 0.0 && probability <= 1.0 && mean <= rejection::LARGEST_MEAN / 16.0
+            }
             Distribution::Bernoulli { probability } => (0.0..=1.0).contains(&probability),
             Distribution::Whole { low, high } => low < high,
         };
@@ -93,8 +119,26 @@ impl Distribution {
                 [mean + radius * cosine, mean + radius * sine]
             }
             Distribution::Exponential { rate } => [one, two].map(|u| -(1.0 - u).ln() / rate),
+            Distribution::Gamma { .. } | Distribution::Poisson { .. } | Distribution::NegativeBinomial { .. } => {
+                // An element may take any number of draws: it has a generator of its own.
+                let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+                [word(a, b), word(c, d)].map(|seed| self.reject(&mut Philox::new(seed, 1)))
+            }
             Distribution::Bernoulli { probability } => [one, two].map(|u| f64::from(u8::from(u < probability))),
             Distribution::Whole { .. } => self.whole_pair(generator, pair).map(|whole| whole as f64),
+        }
+    }
+
+    /// One number of a distribution that is drawn by rejection.
+    fn reject(self, own: &mut Philox) -> f64 {
+        match self {
+            Distribution::Gamma { shape, scale } => rejection::gamma(own, shape) * scale,
+            Distribution::Poisson { mean } => rejection::poisson(own, mean),
+            Distribution::NegativeBinomial { successes, probability } => {
+                let mean = rejection::gamma(own, successes) * (1.0 - probability) / probability;
+                rejection::poisson(own, mean.min(rejection::LARGEST_MEAN))
+            }
+            _ => unreachable!("it is called for the three above"),
         }
     }
 
@@ -165,6 +209,63 @@ mod tests {
         assert!(distance(uniform, |x| ((x + 1.0) / 4.0).powf(1.02)) > 1.95);
     }
 
+    /// χ² of drawn counts against the probabilities of 0, 1, …; what is beyond is the last class.
+    fn chi_squared(drawn: &[f64], probabilities: &[f64]) -> f64 {
+        let last = probabilities.len();
+        let mut counts = vec![0.0; last + 1];
+        drawn.iter().for_each(|value| counts[(*value as usize).min(last)] += 1.0);
+        let rest = 1.0 - probabilities.iter().sum::<f64>();
+        let all = probabilities.iter().copied().chain([rest]);
+        let of = |(count, probability): (&f64, f64)| {
+            let expected = probability * drawn.len() as f64;
+            (count - expected).powi(2) / expected
+        };
+        counts.iter().zip(all).map(of).sum()
+    }
+
+    #[test]
+    fn gamma_is_distributed_as_it_should_be() {
+        // Of a whole shape k the cumulated distribution is 1 - e⁻ˣ Σ xⁱ / i!, for i below k.
+        let erlang = |x: f64, shape: i32| {
+            let terms = (0..shape).scan(1.0, |term, i| Some(std::mem::replace(term, *term * x / f64::from(i + 1))));
+            1.0 - (-x).exp() * terms.sum::<f64>()
+        };
+        assert!(distance(Distribution::Gamma { shape: 3.0, scale: 2.0 }, |x| erlang(x / 2.0, 3)) < 1.95);
+        assert!(distance(Distribution::Gamma { shape: 1.0, scale: 0.5 }, |x| erlang(2.0 * x, 1)) < 1.95);
+        // Of shape 1/2 it is the square of a normal number: the error function of √x.
+        assert!(distance(Distribution::Gamma { shape: 0.5, scale: 1.0 }, |x| libm::erf(x.sqrt())) < 1.95);
+        assert!(distance(Distribution::Gamma { shape: 3.0, scale: 2.05 }, |x| erlang(x / 2.0, 3)) > 1.95);
+    }
+
+    #[test]
+    fn counts_are_distributed_as_they_should_be() {
+        // Below each: 99.9 % of χ² with as many degrees of freedom as there are probabilities.
+        let poisson = |mean: f64, count: usize| -> Vec<f64> {
+            let next = |at: &mut f64, number: usize| Some(std::mem::replace(at, *at * mean / (number + 1) as f64));
+            (0..count).scan((-mean).exp(), next).collect()
+        };
+        let few = draws(Distribution::Poisson { mean: 3.5 });
+        assert!(chi_squared(&few, &poisson(3.5, 10)) < 29.6);
+        assert!(chi_squared(&few, &poisson(3.6, 10)) > 29.6);
+        // From 10 on numbers are drawn in another way. Counts below 20 are one class.
+        let many = draws(Distribution::Poisson { mean: 40.0 });
+        let probabilities = poisson(40.0, 60);
+        let lumped: Vec<f64> =
+            [probabilities[..25].iter().sum::<f64>()].iter().chain(&probabilities[25..]).copied().collect();
+        let shifted: Vec<f64> = many.iter().map(|count| (count - 24.0).max(0.0)).collect();
+        assert!(chi_squared(&shifted, &lumped) < 68.0, "36 degrees of freedom");
+        assert!(draws(Distribution::Poisson { mean: 0.0 }).iter().all(|count| *count == 0.0));
+        // Γ(r + k) / (k! Γ(r)) pʳ (1 - p)ᵏ
+        let (successes, probability) = (2.5, 0.4f64);
+        let next = |at: &mut f64, k: usize| {
+            let factor = (successes + k as f64) / (k + 1) as f64 * (1.0 - probability);
+            Some(std::mem::replace(at, *at * factor))
+        };
+        let negative: Vec<f64> = (0..14).scan(probability.powf(successes), next).collect();
+        let drawn = draws(Distribution::NegativeBinomial { successes, probability });
+        assert!(chi_squared(&drawn, &negative) < 36.1);
+    }
+
     #[test]
     fn whole_numbers_fall_alike() {
         let mut counts = [0f64; 10];
@@ -188,6 +289,12 @@ mod tests {
             Distribution::Uniform { low: nan, high: 0.0 },
             Distribution::Normal { mean: 0.0, deviation: -1.0 },
             Distribution::Exponential { rate: 0.0 },
+            Distribution::Gamma { shape: 0.0, scale: 1.0 },
+            Distribution::Gamma { shape: 1.0, scale: f64::INFINITY },
+            Distribution::Poisson { mean: -1.0 },
+            Distribution::Poisson { mean: 1e300 },
+            Distribution::NegativeBinomial { successes: 1.0, probability: 0.0 },
+            Distribution::NegativeBinomial { successes: nan, probability: 0.5 },
             Distribution::Bernoulli { probability: 1.5 },
             Distribution::Whole { low: 1, high: 1 },
         ];

@@ -1,11 +1,12 @@
 //! Resources: random numbers and temporary space, each behind a variable.
 //!
-//! `philox.rs` has the generator, `distributions.rs` what is drawn from it, and `manager.rs` what
+//! `philox.rs` has the generator, `distributions.rs` and `rejection.rs` what is drawn from it, and `manager.rs` what
 //! operators ask for and get.
 
 mod distributions;
 pub(crate) mod manager;
 mod philox;
+mod rejection;
 
 pub use distributions::Distribution;
 pub use manager::{Resource, ResourceRequest};
