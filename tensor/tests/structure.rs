@@ -119,3 +119,51 @@ fn unsafe_code_is_where_it_should_be() {
         assert!(is_folder || text.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
     }
 }
+
+/// The tests that a row of the table names, each as a file and a function.
+fn named_tests(row: &str) -> Vec<(&str, &str)> {
+    row.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|part| part.contains(".rs::"))
+        .filter_map(|part| part.split_once("::"))
+        .collect()
+}
+
+/// The text of the file that a row names, in `tests/` or anywhere in `src/`.
+fn file_of_tests(name: &str) -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["storage", "resource", "ndarray", "operator", "serialize", "kernel"];
+    let places = folders.map(|folder| root.join("src").join(folder).join(name));
+    let places = [root.join("tests").join(name), root.join("src").join(name)].into_iter().chain(places);
+    places.filter_map(|path| fs::read_to_string(path).ok()).next()
+}
+
+fn is_there(name: &str, function: &str) -> bool {
+    file_of_tests(name).is_some_and(|text| {
+        text.split("#[test]").skip(1).any(|test| test.trim_start().starts_with(&format!("fn {function}(")))
+    })
+}
+
+#[test]
+fn the_table_of_acceptance_names_tests_that_are_there() {
+    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ACCEPTANCE.md")).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let mut letters = BTreeMap::new();
+    for row in &rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [id, _, checked] = cells[..] else { panic!("not three cells: {row}") };
+        let letter: String = id.chars().filter(|c| c.is_alphabetic()).collect();
+        *letters.entry(letter).or_insert(0) += 1;
+        let tests = named_tests(checked);
+        for (name, function) in &tests {
+            assert!(is_there(name, function), "{id}: there is no test {function} in {name}");
+        }
+        let refers = checked.starts_with(['R', 'P']) || checked.contains("the engine: kept by its own");
+        assert!(!tests.is_empty() || checked.contains("open") || refers, "{id} has no test and is not open");
+    }
+    let expected = [("E", 12), ("N", 12), ("P", 23), ("Q", 20), ("R", 10), ("ST", 9)];
+    assert_eq!(letters, expected.map(|(letter, count)| (letter.to_owned(), count)).into());
+    assert!(is_there("structure.rs", "the_table_of_acceptance_names_tests_that_are_there"));
+    assert!(!is_there("structure.rs", "no_such_test") && !is_there("no_such_file.rs", "files"));
+}
