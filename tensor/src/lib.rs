@@ -25,7 +25,7 @@
 //! | make a step that costs little | [`Step`], [`Parameter`] |
 //! | draw random numbers | [`Runtime::random`], [`Distribution`], [`resource::Philox`] |
 //! | limit and watch memory | [`storage::Storage`] |
-//! | read and write files | [`NDArray::load_npy`], [`load_npz`], [`Format`], [`load_safetensors`], [`load_params`] |
+//! | read and write files | [`Format`], [`load_npz`], [`load_safetensors`], [`load_params`] |
 //! | share memory with others | [`dlpack`], [`NDArray::to_dlpack`], [`Runtime::from_dlpack`] |
 //!
 //! **Order.** What is pushed on an array runs in push order, on whatever engine and with however

@@ -100,7 +100,7 @@ impl NDArray {
         let (first, completion) = lent?;
         let data = if self.size() == 0 { std::ptr::null_mut() } else { std::ptr::with_exposed_provenance_mut(first) };
         let (layout, rank) = (self.layout(), self.ndim());
-        // Shapes have at most `isize::MAX / 16` elements, so sizes and strides are numbers of 64 bits.
+        // Shapes have at most `isize::MAX / 16` elements: sizes and strides fit into 64 bits.
         let shape: Vec<i64> = layout.shape.dims().iter().map(|dim| *dim as i64).collect();
         let strides: Vec<i64> = layout.strides[..rank].iter().map(|stride| *stride as i64).collect();
         let dl_tensor = DLTensor {

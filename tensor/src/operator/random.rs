@@ -68,8 +68,8 @@ impl Runtime {
     /// sum of `weights` (`sample_multinomial`).
     ///
     /// # Errors
-    /// [`BadParameter`](crate::ErrorKind::BadParameter) unless the weights are finite, not negative,
-    /// and one at least is above 0; those of [`random`](Runtime::random).
+    /// [`BadParameter`](crate::ErrorKind::BadParameter) unless the weights are finite and not
+    /// negative, and one at least is above 0; those of [`random`](Runtime::random).
     ///
     /// ```
     /// let drawn = seriatim_tensor::Runtime::global()?.multinomial(&[0.0, 3.0, 1.0], [100])?;

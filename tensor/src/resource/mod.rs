@@ -1,7 +1,7 @@
 //! Resources: random numbers and temporary space, each behind a variable.
 //!
-//! `philox.rs` has the generator, `distributions.rs` and `rejection.rs` what is drawn from it, and `manager.rs` what
-//! operators ask for and get.
+//! `philox.rs` has the generator, `distributions.rs` and `rejection.rs` what is drawn from it, and
+//! `manager.rs` what operators ask for and get.
 
 mod distributions;
 pub(crate) mod manager;

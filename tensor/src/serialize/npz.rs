@@ -42,7 +42,7 @@ pub(super) fn encode(arrays: &[(&str, &NDArray)], deflates: bool) -> Result<Vec<
     archive.finish()
 }
 
-/// Reads a file that NumPy's `savez` or `savez_compressed` has written: its arrays with their names.
+/// Reads a file that NumPy's `savez` or `savez_compressed` has written: arrays with their names.
 ///
 /// # Errors
 /// [`Io`](crate::ErrorKind::Io); [`BadFormat`](crate::ErrorKind::BadFormat) if the file is torn, if

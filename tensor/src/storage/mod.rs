@@ -1,8 +1,8 @@
 //! Storage: memory that is given out, comes back, and is given out again.
 //!
-//! `pool.rs` has the storage, `handle.rs` its blocks, `memory.rs` what arrays lie in, `classes.rs` the sizes, `slots.rs` the lists
-//! without a lock, and `boxed.rs` values in blocks. Programs use [`Storage`] by itself, or leave it
-//! to the arrays.
+//! `pool.rs` has the storage, `handle.rs` its blocks, `memory.rs` what arrays lie in, `classes.rs`
+//! the sizes, `slots.rs` the lists without a lock, and `boxed.rs` values in blocks. Programs use
+//! [`Storage`] by itself, or leave it to the arrays.
 
 pub(crate) mod boxed;
 mod classes;
