@@ -42,13 +42,8 @@ const UNSAFE: [&str; 12] = [
 ];
 
 /// Files whose operations declare what they lend, and say so at an `unsafe` call.
-const LENDS: [&str; 5] = [
-    "dlpack/export.rs",
-    "ndarray/capturing.rs",
-    "ndarray/create.rs",
-    "ndarray/transfer.rs",
-    "operator/kernel_call.rs",
-];
+const LENDS: [&str; 5] =
+    ["dlpack/export.rs", "ndarray/capturing.rs", "ndarray/create.rs", "ndarray/transfer.rs", "operator/kernel_call.rs"];
 
 const LINES: usize = 400;
 

@@ -7,6 +7,7 @@ use crate::dlpack::tensor::Tensor;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing;
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use crate::storage::memory::Memory;
@@ -102,6 +103,7 @@ impl Runtime {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn from_dlpack(&self, tensor: Tensor) -> Result<NDArray, Error> {
+        capturing::refuse("a tensor is borrowed")?;
         let (mut layout, dtype) = describe(&tensor)?;
         if layout.shape.size() == 0 {
             // There is nothing to read: the tensor ends here.
