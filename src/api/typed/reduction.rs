@@ -39,11 +39,11 @@ const MOST_COPIES: usize = 1 << 16;
 /// A value to which operations add parts at once, from [`Engine::reduction`] or
 /// [`Engine::ordered_reduction`].
 ///
-/// An operation that names [`Reduce(&sum)`](Reduce) is lent one of several copies, as a `&mut T`,
-/// and adds its part to what it finds there. Copies begin as the *identity*. One that names `&sum`
-/// or [`Write(&sum)`](Write) is lent the value itself: all parts of the operations before it are
-/// combined into it then, and the copies begin anew. [`read`](Reduction::read) does the same
-/// outside of operations.
+/// An operation that names [`Reduce(&sum)`](crate::Reduce) is lent one of several copies, as a
+/// `&mut T`, and adds its part to what it finds there. Copies begin as the *identity*. One that
+/// names `&sum` or [`Write(&sum)`](crate::Write) is lent the value itself: all parts of the
+/// operations before it are combined into it then, and the copies begin anew.
+/// [`read`](Reduction::read) does the same outside of operations.
 ///
 /// If an operation that reduces fails or is skipped, what reads the value is skipped, as behind a
 /// write. Reads of a reduction run one at a time, and count as changes of the value: its version
