@@ -203,23 +203,19 @@ fn pack_a<T: Real>(a: Matrix<'_, T>, first: usize, depth: usize, top: usize, row
 /// How many sums a product of two rows is kept in.
 const LANES: usize = 8;
 
-/// The products of a row with others of its length, each in lanes, which are added in pairs.
+/// The product of two rows of one length, in lanes, which are added in pairs.
 #[inline(always)]
-fn dots<T: Float, const J: usize, const FMA: bool>(a: &[T], b: [&[T]; J]) -> [T; J] {
-    let b = b.map(|b| &b[..a.len()]);
-    let mut sums = [[T::zero(); LANES]; J];
-    let whole = a.len() / LANES * LANES;
-    for p in (0..whole).step_by(LANES) {
-        let a = &a[p..p + LANES];
-        for (sums, b) in sums.iter_mut().zip(&b) {
-            let b = &b[p..p + LANES];
-            (0..LANES).for_each(|lane| sums[lane] = fused::<T, FMA>(a[lane], b[lane], sums[lane]));
+fn dot<T: Float, const FMA: bool>(a: &[T], b: &[T]) -> T {
+    let mut sums = [T::zero(); LANES];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a.remainder().iter().zip(b.remainder());
+    for (a, b) in a.zip(b) {
+        for lane in 0..LANES {
+            sums[lane] = fused::<T, FMA>(a[lane], b[lane], sums[lane]);
         }
     }
-    for p in whole..a.len() {
-        sums.iter_mut().zip(&b).for_each(|(sums, b)| sums[p - whole] = fused::<T, FMA>(a[p], b[p], sums[p - whole]));
-    }
-    sums.map(paired)
+    sums.iter_mut().zip(rest).for_each(|(sum, (a, b))| *sum = fused::<T, FMA>(*a, *b, *sum));
+    paired(sums)
 }
 
 #[inline(always)]
@@ -252,15 +248,7 @@ fn small<T: Real, const FMA: bool>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_,
         let out = &mut out[i * n..][..n];
         if a.column_stride == 1 {
             let row = &a.values[i * a.row_stride..][..k];
-            let mut fours = out.chunks_exact_mut(4);
-            for (four, out) in fours.by_ref().enumerate() {
-                let sums = dots::<T, 4, FMA>(row, std::array::from_fn(|j| column(4 * four + j)));
-                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *out + sum);
-            }
-            for (out, j) in fours.into_remainder().iter_mut().zip(n / 4 * 4..) {
-                let [sum] = dots::<T, 1, FMA>(row, [column(j)]);
-                *out = *out + sum;
-            }
+            out.iter_mut().enumerate().for_each(|(j, out)| *out = *out + dot::<T, FMA>(row, column(j)));
             continue;
         }
         for (j, out) in out.iter_mut().enumerate() {

@@ -57,8 +57,9 @@ impl Updates {
                            optimiser with a number";
             return Err(Error::new(ErrorKind::BadParameter, message));
         };
+        self.clock.as_ref().map_or(Ok(()), |clock| clock.set_rate(value))?;
         *rate = value;
-        self.clock.as_ref().map_or(Ok(()), |clock| clock.set_rate(value))
+        Ok(())
     }
 
     pub fn step(&mut self, weights: &[&NDArray], rescale: f64) -> Result<(), Error> {
