@@ -609,3 +609,18 @@ fn inputs_may_be_written_in_place_of_a_copy() {
     step.returned().visit(&mut |_| visited += 1);
     assert_eq!((visited, none.graph().len()), (2, 0));
 }
+
+#[test]
+fn each_run_draws_new_numbers() {
+    for (name, runtime) in runtimes() {
+        let uniform = Distribution::Uniform { low: 0.0, high: 1.0 };
+        runtime.seed(4).unwrap();
+        let mut draw = Step::capture_on(&runtime, &[], |_| runtime.random([5], DType::F64, uniform)).unwrap();
+        let drawn: Vec<Vec<f64>> = (0..3).map(|_| draw.run(&[]).unwrap().to_vec().unwrap()).collect();
+        assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2], "{name}");
+        runtime.seed(4).unwrap();
+        let pushed: Vec<Vec<f64>> =
+            (0..3).map(|_| runtime.random([5], DType::F64, uniform).unwrap().to_vec().unwrap()).collect();
+        assert_eq!(drawn, pushed, "{name}");
+    }
+}
