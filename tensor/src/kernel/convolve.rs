@@ -35,6 +35,13 @@ pub(crate) struct Geometry {
     pub window: Window,
 }
 
+/// Places of a row of windows, and the first element of the images' row that they are on.
+struct Span {
+    begin: usize,
+    end: usize,
+    first: usize,
+}
+
 /// How many columns a product has at least, if there are as many.
 const COLUMNS: usize = 256;
 
@@ -67,7 +74,8 @@ impl Geometry {
         let (n, depth, filters) = (self.columns(), self.depth(), self.filters);
         let products = [(filters, depth, n), (depth, filters, n), (filters, n, depth)];
         let of_products = products.map(|(m, k, n)| gemm::scratch(Sizes { m, k, n })).into_iter().max();
-        (depth + filters) * n + of_products.unwrap_or(0).max(direct::scratch(self))
+        let of_turned = self.turned().map_or(0, |turned| self.groups * filters * depth + direct::scratch(&turned));
+        ((depth + filters) * n + of_products.unwrap_or(0)).max(direct::scratch(self)).max(of_turned)
     }
 
     /// Where the images of a group begin, on the side of the channels and on that of the filters.
@@ -82,50 +90,52 @@ impl Geometry {
         (0..self.images).step_by(batch).map(move |first| (first, batch.min(self.images - first)))
     }
 
-    /// Calls `row` for each row of columns of each image: where the row is among `columns` columns,
-    /// and where the images' row is, if windows are on one, with the first place in it.
-    fn taps(&self, (first, count): (usize, usize), group: usize, mut row: impl FnMut(usize, Option<usize>, isize)) {
+    /// Calls `row` for each row of columns of each image: where it is among `columns` columns, where
+    /// the images' row is, if windows are on one, and which of its places windows are on.
+    fn taps(&self, (first, count): (usize, usize), group: usize, mut row: impl FnMut(usize, Option<usize>, &Span)) {
         let Window { kernel, stride, dilate, pad } = self.window;
-        let (columns, pixels) = (count * self.places(), self.pixels());
+        let columns = count * self.places();
         for tap in 0..self.depth() {
             let (channel, within) = (tap / (kernel[0] * kernel[1]), tap % (kernel[0] * kernel[1]));
             let (down, right) = (within / kernel[1] * dilate[0], within % kernel[1] * dilate[1]);
+            let span = self.inside(right as isize - pad[1] as isize);
             for image in 0..count {
-                let from = self.begins(first + image, group).0 + channel * pixels;
+                let from = self.begins(first + image, group).0 + channel * self.pixels();
+                let to = tap * columns + image * self.places();
                 for y in 0..self.out[0] {
-                    let to = tap * columns + image * self.places() + y * self.out[1];
-                    let line = (y * stride[0] + down).checked_sub(pad[0]).filter(|line| *line < self.size[0]);
-                    row(to, line.map(|line| from + line * self.size[1]), right as isize - pad[1] as isize);
+                    let line = (y * stride[0] + down).wrapping_sub(pad[0]);
+                    let from = (line < self.size[0]).then(|| from + line * self.size[1]);
+                    row(to + y * self.out[1], from, &span);
                 }
             }
         }
     }
 
     /// The places of a row whose windows are on the images' row, which begins `shift` before.
-    fn inside(&self, shift: isize) -> (usize, usize) {
-        let stride = self.window.stride[1] as isize;
-        let reach =
-            |place: isize| (place - shift + stride - 1).div_euclid(stride).clamp(0, self.out[1] as isize) as usize;
-        (reach(0), reach(self.size[1] as isize))
+    fn inside(&self, shift: isize) -> Span {
+        let stride = self.window.stride[1];
+        let reach = |place: isize| {
+            let place = (place - shift + stride as isize - 1).div_euclid(stride as isize);
+            place.clamp(0, self.out[1] as isize) as usize
+        };
+        let (begin, end) = (reach(0), reach(self.size[1] as isize));
+        Span { begin, end: end.max(begin), first: (begin * stride).wrapping_add_signed(shift) }
     }
 
     /// Copies the elements of windows into the rows of a matrix, a row a tap.
     fn gather<T: Real>(&self, data: &[T], images: (usize, usize), group: usize, into: &mut [T]) {
-        let stride = self.window.stride[1];
-        self.taps(images, group, |to, line, shift| {
-            let into = &mut into[to..to + self.out[1]];
-            let Some(line) = line else { return into.fill(T::zero()) };
-            let (begin, end) = self.inside(shift);
-            into[..begin].fill(T::zero());
-            into[end..].fill(T::zero());
-            if begin == end {
-                return;
-            }
-            let from = &data[line + (begin * stride).wrapping_add_signed(shift)..];
+        let (stride, width) = (self.window.stride[1], self.out[1]);
+        self.taps(images, group, |to, line, &Span { begin, end, first }| {
+            let into = &mut into[to..to + width];
+            let Some(line) = line.filter(|_| begin < end) else { return into.fill(T::zero()) };
+            into[..begin].iter_mut().for_each(|into| *into = T::zero());
+            into[end..].iter_mut().for_each(|into| *into = T::zero());
+            let (from, into) = (&data[line + first..], &mut into[begin..end]);
+            // Rows are short: a loop takes less time than a call that copies.
             if stride == 1 {
-                into[begin..end].copy_from_slice(&from[..end - begin]);
+                into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
             } else {
-                into[begin..end].iter_mut().zip(from.iter().step_by(stride)).for_each(|(into, from)| *into = *from);
+                into.iter_mut().zip(from.iter().step_by(stride)).for_each(|(into, from)| *into = *from);
             }
         });
     }
@@ -133,12 +143,40 @@ impl Geometry {
     /// Adds the rows of a matrix to the elements of windows.
     fn scatter<T: Real>(&self, from: &[T], images: (usize, usize), group: usize, data: &mut [T]) {
         let stride = self.window.stride[1];
-        self.taps(images, group, |at, line, shift| {
-            let (begin, end) = self.inside(shift);
+        self.taps(images, group, |at, line, &Span { begin, end, first }| {
             let Some(line) = line.filter(|_| begin < end) else { return };
-            let to = data[line + (begin * stride).wrapping_add_signed(shift)..].iter_mut().step_by(stride);
-            to.zip(&from[at + begin..at + end]).for_each(|(to, from)| *to = *to + *from);
+            let (to, from) = (&mut data[line + first..], &from[at + begin..at + end]);
+            if stride == 1 {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from);
+            } else {
+                to.iter_mut().step_by(stride).zip(from).for_each(|(to, from)| *to = *to + *from);
+            }
         });
+    }
+
+    /// The convolution that makes the gradient by the data of the gradient by the output, if windows
+    /// lie side by side: with the weights turned around.
+    fn turned(&self) -> Option<Geometry> {
+        let Window { kernel, stride, dilate, pad } = self.window;
+        let is_dense = (0..2).all(|axis| {
+            let is_whole = self.size[axis] + 2 * pad[axis] + 1 == self.out[axis] + kernel[axis];
+            stride[axis] == 1 && dilate[axis] == 1 && pad[axis] < kernel[axis] && is_whole
+        });
+        let window = Window { pad: [0, 1].map(|axis| (kernel[axis] - 1).saturating_sub(pad[axis])), ..self.window };
+        let (channels, filters) = (self.filters, self.channels);
+        let turned = Geometry { channels, filters, size: self.out, out: self.size, window, ..*self };
+        (is_dense && direct::is_faster(&turned)).then_some(turned)
+    }
+
+    /// Writes the weights that `turned` has.
+    fn turn<T: Real>(&self, weight: &[T], into: &mut [T]) {
+        let taps = self.window.kernel[0] * self.window.kernel[1];
+        for (number, into) in into.chunks_exact_mut(taps).enumerate() {
+            let (group, within) = (number / (self.channels * self.filters), number % (self.channels * self.filters));
+            let (channel, filter) = (within / self.filters, within % self.filters);
+            let from = ((group * self.filters + filter) * self.channels + channel) * taps;
+            into.iter_mut().zip(weight[from..from + taps].iter().rev()).for_each(|(into, from)| *into = *from);
+        }
     }
 
     /// Copies the filters' images into the rows of a matrix, a row a filter; or back.
@@ -188,6 +226,11 @@ pub(crate) fn forward<T: Real>(of: &Geometry, data: &[T], weight: &[T], out: &mu
 
 /// Writes the gradient by the data to `data`, from `grad`, that by the output.
 pub(crate) fn by_data<T: Real>(of: &Geometry, grad: &[T], weight: &[T], data: &mut [T], scratch: &mut [T]) {
+    if let Some(turned) = of.turned() {
+        let (weights, scratch) = scratch.split_at_mut(of.groups * of.filters * of.depth());
+        of.turn(weight, weights);
+        return direct::forward(&turned, grad, weights, data, scratch);
+    }
     data.fill(T::zero());
     let (filters, depth) = (of.filters, of.depth());
     let (columns, rest) = scratch.split_at_mut(depth * of.columns());

@@ -19,11 +19,11 @@ const ROW: usize = 32;
 const FILTERS: usize = 4;
 
 /// Whether a convolution is faster without a matrix. A function of its shapes: windows lie side by
-/// side, and rows fill most of the places whose sums are made together.
+/// side, and rows fill half of the places whose sums are made together.
 pub(crate) fn is_faster(of: &Geometry) -> bool {
     let Window { stride, dilate, .. } = of.window;
     let row = of.out[1];
-    let is_filled = row > NARROW / 2 && row <= ROW && 4 * row >= 3 * row.next_multiple_of(block(row));
+    let is_filled = row <= ROW && 2 * row >= row.next_multiple_of(block(row));
     stride == [1, 1] && dilate == [1, 1] && is_filled
 }
 

@@ -54,22 +54,21 @@ impl Pool {
     pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
         let width = self.size[1];
         self.windows(|number, [top, bottom], [left, right], count| {
-            let lines = (top..bottom).map(|line| &image[line * width + left..line * width + right]);
-            let elements = lines.flatten().copied();
-            out[number] = match self.kind {
-                Kind::Max => elements.fold(
-                    T::neg_infinity(),
-                    |one, other| {
-                        if other > one || other.is_nan() {
-                            other
-                        } else {
-                            one
+            let mut value = if self.kind == Kind::Max { T::neg_infinity() } else { T::zero() };
+            for line in top..bottom {
+                let elements = &image[line * width + left..line * width + right];
+                if self.kind == Kind::Max {
+                    for element in elements {
+                        // What is not a number stays.
+                        if *element > value || element.is_nan() {
+                            value = *element;
                         }
-                    },
-                ),
-                Kind::Sum => elements.fold(T::zero(), |sum, value| sum + value),
-                Kind::Mean => elements.fold(T::zero(), |sum, value| sum + value) / of(count),
-            };
+                    }
+                } else {
+                    elements.iter().for_each(|element| value = value + *element);
+                }
+            }
+            out[number] = if self.kind == Kind::Mean { value / of(count) } else { value };
         });
     }
 
@@ -79,19 +78,20 @@ impl Pool {
         let width = self.size[1];
         out.fill(T::zero());
         self.windows(|number, [top, bottom], [left, right], count| {
-            let mut places = (top..bottom).flat_map(|line| line * width + left..line * width + right);
-            let share = match self.kind {
-                Kind::Max => {
-                    let is_value = |at: &usize| image[*at] == values[number] || image[*at].is_nan();
-                    if let Some(at) = places.find(is_value) {
-                        out[at] = out[at] + grad[number];
-                    }
-                    return;
+            let share = if self.kind == Kind::Mean { grad[number] / of(count) } else { grad[number] };
+            for line in top..bottom {
+                let (begin, end) = (line * width + left, line * width + right);
+                if self.kind != Kind::Max {
+                    out[begin..end].iter_mut().for_each(|out| *out = *out + share);
+                    continue;
                 }
-                Kind::Sum => grad[number],
-                Kind::Mean => grad[number] / of(count),
-            };
-            places.for_each(|at| out[at] = out[at] + share);
+                for at in begin..end {
+                    if image[at] == values[number] || image[at].is_nan() {
+                        out[at] = out[at] + share;
+                        return;
+                    }
+                }
+            }
         });
     }
 }

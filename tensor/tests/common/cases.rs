@@ -333,6 +333,8 @@ fn layers(name: &str) -> Option<Vec<Case>> {
                 &[&[2, 3, 9], &[2, 3, 3], &[2]],
                 &[("kernel", "(3)"), ("num_filter", "2"), ("stride", "(3)"), ("pad", "(1)")],
             ),
+            // More images than make one product.
+            all(&[&[3, 1, 9, 20], &[2, 1, 2, 3], &[2]], &[("kernel", "(2,3)"), ("num_filter", "2"), ("pad", "(0,1)")]),
             // Small enough to be computed without a matrix.
             all(&[&[2, 2, 6, 8], &[5, 2, 3, 3], &[5]], &[("kernel", "(3,3)"), ("num_filter", "5"), ("pad", "(1,1)")]),
             all(
@@ -359,6 +361,7 @@ fn layers(name: &str) -> Option<Vec<Case>> {
                 &[&[2, 3, 4], &[3, 2, 3]],
                 &[("kernel", "(3)"), ("num_filter", "2"), ("stride", "(2)"), ("target_shape", "(8)")],
             ),
+            all(&[&[2, 3, 8], &[3, 2, 3]], &[("kernel", "(3)"), ("num_filter", "2"), ("target_shape", "(9)")]),
         ],
         "Pooling" => vec![
             apart(&[2, 2, 4, 6], &[("kernel", "(2,3)"), ("stride", "(2,3)")]),
