@@ -90,8 +90,8 @@ impl Geometry {
         (0..self.images).step_by(batch).map(move |first| (first, batch.min(self.images - first)))
     }
 
-    /// Calls `row` for each row of columns of each image: where it is among `columns` columns, where
-    /// the images' row is, if windows are on one, and which of its places windows are on.
+    /// Calls `row` for each row of columns of each image: where it is among `columns` columns,
+    /// where the images' row is, if windows are on one, and which of its places windows are on.
     fn taps(&self, (first, count): (usize, usize), group: usize, mut row: impl FnMut(usize, Option<usize>, &Span)) {
         let Window { kernel, stride, dilate, pad } = self.window;
         let columns = count * self.places();
@@ -154,8 +154,8 @@ impl Geometry {
         });
     }
 
-    /// The convolution that makes the gradient by the data of the gradient by the output, if windows
-    /// lie side by side: with the weights turned around.
+    /// The convolution that makes the gradient by the data of the gradient by the output, if
+    /// windows lie side by side: with the weights turned around.
     fn turned(&self) -> Option<Geometry> {
         let Window { kernel, stride, dilate, pad } = self.window;
         let is_dense = (0..2).all(|axis| {
