@@ -53,11 +53,12 @@ fn operations_commute_one_at_a_time() {
                 Some(count_deletion),
             );
             ok(begin);
+            // Called before the others are pushed: operations that commute have no order.
+            let completion = probe.take_completion();
             for _ in 0..100 {
                 let argument = (&raw const sum).cast_mut().cast();
                 ok(seriatim_push_commuting(engine.0, &empty, both.as_ptr(), 2, Some(add), argument, None));
             }
-            let completion = probe.take_completion();
             assert_eq!(sum.sum.load(SeqCst), 0, "one commutes beside an asynchronous operation");
             ok(seriatim_completion_complete(completion));
         }
