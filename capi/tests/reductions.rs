@@ -329,10 +329,11 @@ fn what_cannot_be_is_refused() {
         refused(pushed(&[], &[sum, sum], Some(add)), Status::BorrowConflict, "");
         let no_list = SeriatimReducing { reduces: null(), ..naming(&[sum], &[]) };
         refused(push(&engine, &no_list, Some(add), &number), Status::NullPointer, "that an operation reduces is null");
-        let too_long = SeriatimReducing { whole_count: usize::MAX, ..naming(&[], &[sum]) };
+        let own = [sum];
+        let too_long = SeriatimReducing { whole_count: usize::MAX, ..naming(&[], &own) };
         refused(push(&engine, &too_long, Some(add), &number), Status::BadArgument, "does not fit into memory");
         let plain = engine.variable();
-        let commuting = SeriatimReducing { commutes: &plain, commute_count: 1, ..naming(&[sum], &[]) };
+        let commuting = SeriatimReducing { commutes: &plain, commute_count: 1, ..naming(&own, &[]) };
         refused(push(&engine, &commuting, Some(add), &number), Status::CannotCommute, "");
         // SAFETY: null is what the functions must refuse.
         unsafe {
