@@ -1,17 +1,15 @@
-//! `Convolution`, in one and in two dimensions. `kernel/convolve.rs` does the work.
+//! `Convolution`, in one and in two dimensions. `filtering.rs` does what it has in common
+//! with `Deconvolution`.
 
 #![forbid(unsafe_code)]
 
 use crate::error::Error;
-use crate::kernel::convolve::{self, Geometry};
+use crate::kernel::convolve::Geometry;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::layers::window::{check_groups, count, dimensions, weights, window, Images};
+use crate::operator::layers::filtering::{arguments, Filtering};
+use crate::operator::layers::window::{check_groups, count, dimensions, window, Images};
 use crate::operator::lists::Dims;
-use crate::operator::map::with_float;
-use crate::operator::ordered::{write, Ordered};
-use crate::operator::parameters::Axes;
-use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
-use crate::operator::reduction::{reduce_all, Kind, Plan};
+use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -35,12 +33,12 @@ struct Convolution {
 }
 
 impl Convolution {
-    fn plan(&self, data: &Shape) -> Result<(Images, Geometry), Error> {
+    fn plan(&self, data: &Shape) -> Result<Filtering, Error> {
         let ConvolutionParameters { kernel, stride, dilate, pad, num_filter, num_group, .. } = &self.parameters;
         let images = Images::new(data, dimensions(kernel)?)?;
         check_groups(*num_group, images.channels, *num_filter)?;
         let window = window(kernel, stride, dilate, pad)?;
-        let geometry = Geometry {
+        let of = Geometry {
             images: images.images,
             groups: *num_group,
             channels: images.channels / num_group,
@@ -49,36 +47,15 @@ impl Convolution {
             out: count(&window, images.size)?,
             window,
         };
-        Ok((images, geometry))
+        Ok(Filtering { images, of, is_backwards: false })
     }
-}
-
-/// Adds a bias to each channel of images.
-pub(super) fn add_bias<T: num_traits::Float>(values: &mut [T], bias: &[T], places: usize) {
-    if places == 0 {
-        return;
-    }
-    for (channel, values) in values.chunks_exact_mut(places).enumerate() {
-        let bias = bias[channel % bias.len()];
-        values.iter_mut().for_each(|value| *value = *value + bias);
-    }
-}
-
-/// Writes the sums of a gradient over all images and places, one a channel.
-pub(super) fn by_bias(grad: &Blob<'_>, bias: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-    let channels = Axes(Some([1].into_iter().collect()));
-    reduce_all(Kind::Sum, &Plan::new(&channels, true, &grad.shape())?, grad, bias, req)
 }
 
 impl OperatorProperty for Convolution {
     by_parameters!();
 
     fn list_arguments(&self) -> Vec<&'static str> {
-        if self.parameters.no_bias {
-            vec!["data", "weight"]
-        } else {
-            vec!["data", "weight", "bias"]
-        }
+        arguments(self.parameters.no_bias)
     }
 
     fn infer_shape(
@@ -88,14 +65,7 @@ impl OperatorProperty for Convolution {
         _: &mut [Option<Shape>],
     ) -> Result<bool, Error> {
         let Some(data) = in_shape[0] else { return Ok(false) };
-        let (images, geometry) = self.plan(&data)?;
-        let filters = self.parameters.num_filter;
-        let weight = weights(filters, geometry.channels, &self.parameters.kernel)?;
-        assign_shape("weight", &mut in_shape[1], weight)?;
-        if let Some(bias) = in_shape.get_mut(2) {
-            assign_shape("bias", bias, Shape::new(&[filters])?)?;
-        }
-        assign_shape("output", &mut out_shape[0], images.shape(filters, geometry.out)?).map(|()| true)
+        self.plan(&data)?.infer_shape(&self.parameters.kernel, in_shape, out_shape)
     }
 
     /// The output is not needed: it may be freed once it is consumed.
@@ -116,19 +86,7 @@ impl Operator for Convolution {
         if req[0].is_null() {
             return Ok(());
         }
-        let (_, of) = self.plan(&in_data[0].shape())?;
-        with_float!(in_data[0].dtype(), W => {
-            let (mut data, mut weight) = (Ordered::<W>::new(ctx, &in_data[0])?, Ordered::<W>::new(ctx, &in_data[1])?);
-            let mut bias = in_data.get(2).map(|bias| Ordered::<W>::new(ctx, bias)).transpose()?;
-            let mut scratch = ctx.scratch::<W>(of.scratch())?;
-            write::<W>(ctx, &mut out_data[0], req[0], |out| {
-                convolve::forward(&of, data.get(), weight.get(), out, scratch.as_mut_slice());
-                if let Some(bias) = &mut bias {
-                    add_bias(out, bias.get(), of.out[0] * of.out[1]);
-                }
-                Ok(())
-            })
-        })
+        self.plan(&in_data[0].shape())?.forward(ctx, in_data, req[0], &mut out_data[0])
     }
 
     fn backward(
@@ -141,30 +99,7 @@ impl Operator for Convolution {
         in_grad: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let (grad, data, weight) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
-        let (_, of) = self.plan(&data.shape())?;
-        with_float!(grad.dtype(), W => {
-            let mut grad = Ordered::<W>::new(ctx, &grad)?;
-            let mut scratch = ctx.scratch::<W>(of.scratch())?;
-            if !req[0].is_null() {
-                let mut weight = Ordered::<W>::new(ctx, &weight)?;
-                write::<W>(ctx, &mut in_grad[0], req[0], |by_data| {
-                    convolve::by_data(&of, grad.get(), weight.get(), by_data, scratch.as_mut_slice());
-                    Ok(())
-                })?;
-            }
-            if !req[1].is_null() {
-                let mut data = Ordered::<W>::new(ctx, &data)?;
-                write::<W>(ctx, &mut in_grad[1], req[1], |by_weight| {
-                    convolve::by_weight(&of, grad.get(), data.get(), by_weight, scratch.as_mut_slice());
-                    Ok(())
-                })?;
-            }
-        });
-        match in_grad.get_mut(2) {
-            Some(bias) => by_bias(&grad, bias, req[2]),
-            None => Ok(()),
-        }
+        self.plan(&in_data.get(0)?.shape())?.backward(ctx, out_grad, in_data, req, in_grad)
     }
 }
 

@@ -4,14 +4,12 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
-use crate::kernel::convolve::{self, Geometry, Window};
+use crate::kernel::convolve::{Geometry, Window};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::layers::convolution::{add_bias, by_bias};
-use crate::operator::layers::window::{check_groups, dimensions, places, span, weights, window, Images};
+use crate::operator::layers::filtering::{arguments, Filtering};
+use crate::operator::layers::window::{check_groups, dimensions, places, span, window, Images};
 use crate::operator::lists::Dims;
-use crate::operator::map::with_float;
-use crate::operator::ordered::{write, Ordered};
-use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -43,7 +41,7 @@ impl Deconvolution {
     }
 
     /// The convolution whose gradient this is: from the result to the data.
-    fn plan(&self, data: &Shape) -> Result<(Images, Geometry), Error> {
+    fn plan(&self, data: &Shape) -> Result<Filtering, Error> {
         let DeconvolutionParameters { kernel, adj, target_shape, num_filter, num_group, .. } = &self.parameters;
         let count = dimensions(kernel)?;
         let images = Images::new(data, count)?;
@@ -71,7 +69,7 @@ impl Deconvolution {
             };
             size[axis] = places;
         }
-        let geometry = Geometry {
+        let of = Geometry {
             images: images.images,
             groups: *num_group,
             channels: num_filter / num_group,
@@ -80,7 +78,7 @@ impl Deconvolution {
             out: images.size,
             window,
         };
-        Ok((images, geometry))
+        Ok(Filtering { images, of, is_backwards: true })
     }
 }
 
@@ -88,11 +86,7 @@ impl OperatorProperty for Deconvolution {
     by_parameters!();
 
     fn list_arguments(&self) -> Vec<&'static str> {
-        if self.parameters.no_bias {
-            vec!["data", "weight"]
-        } else {
-            vec!["data", "weight", "bias"]
-        }
+        arguments(self.parameters.no_bias)
     }
 
     fn infer_shape(
@@ -102,16 +96,10 @@ impl OperatorProperty for Deconvolution {
         _: &mut [Option<Shape>],
     ) -> Result<bool, Error> {
         let Some(data) = in_shape[0] else { return Ok(false) };
-        let (images, geometry) = self.plan(&data)?;
-        let weight = weights(images.channels, geometry.channels, &self.parameters.kernel)?;
-        assign_shape("weight", &mut in_shape[1], weight)?;
-        if let Some(bias) = in_shape.get_mut(2) {
-            assign_shape("bias", bias, Shape::new(&[self.parameters.num_filter])?)?;
-        }
-        let out = images.shape(self.parameters.num_filter, geometry.size)?;
-        assign_shape("output", &mut out_shape[0], out).map(|()| true)
+        self.plan(&data)?.infer_shape(&self.parameters.kernel, in_shape, out_shape)
     }
 
+    /// The output is not needed: it may be freed once it is consumed.
     fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], _: &[usize]) -> Vec<usize> {
         [out_grad, &in_data[..2]].concat()
     }
@@ -129,19 +117,7 @@ impl Operator for Deconvolution {
         if req[0].is_null() {
             return Ok(());
         }
-        let (_, of) = self.plan(&in_data[0].shape())?;
-        with_float!(in_data[0].dtype(), W => {
-            let (mut data, mut weight) = (Ordered::<W>::new(ctx, &in_data[0])?, Ordered::<W>::new(ctx, &in_data[1])?);
-            let mut bias = in_data.get(2).map(|bias| Ordered::<W>::new(ctx, bias)).transpose()?;
-            let mut scratch = ctx.scratch::<W>(of.scratch())?;
-            write::<W>(ctx, &mut out_data[0], req[0], |out| {
-                convolve::by_data(&of, data.get(), weight.get(), out, scratch.as_mut_slice());
-                if let Some(bias) = &mut bias {
-                    add_bias(out, bias.get(), of.size[0] * of.size[1]);
-                }
-                Ok(())
-            })
-        })
+        self.plan(&in_data[0].shape())?.forward(ctx, in_data, req[0], &mut out_data[0])
     }
 
     fn backward(
@@ -154,30 +130,7 @@ impl Operator for Deconvolution {
         in_grad: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let (grad, data, weight) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
-        let (_, of) = self.plan(&data.shape())?;
-        with_float!(grad.dtype(), W => {
-            let mut grad = Ordered::<W>::new(ctx, &grad)?;
-            let mut scratch = ctx.scratch::<W>(of.scratch())?;
-            if !req[0].is_null() {
-                let mut weight = Ordered::<W>::new(ctx, &weight)?;
-                write::<W>(ctx, &mut in_grad[0], req[0], |by_data| {
-                    convolve::forward(&of, grad.get(), weight.get(), by_data, scratch.as_mut_slice());
-                    Ok(())
-                })?;
-            }
-            if !req[1].is_null() {
-                let mut data = Ordered::<W>::new(ctx, &data)?;
-                write::<W>(ctx, &mut in_grad[1], req[1], |by_weight| {
-                    convolve::by_weight(&of, data.get(), grad.get(), by_weight, scratch.as_mut_slice());
-                    Ok(())
-                })?;
-            }
-        });
-        match in_grad.get_mut(2) {
-            Some(bias) => by_bias(&grad, bias, req[2]),
-            None => Ok(()),
-        }
+        self.plan(&in_data.get(0)?.shape())?.backward(ctx, out_grad, in_data, req, in_grad)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Operators of layers: `leaky.rs` has `LeakyReLU` and its kind, `layer_norm.rs` and
 //! `batch_norm.rs` normalisation, `dropout.rs` `Dropout`, `loss.rs` outputs with gradients of their
 //! own; `window.rs` what windows on images have in common, `convolution.rs` and `deconvolution.rs`
-//! convolutions, and `pooling.rs` `Pooling`. `methods.rs` has the methods of arrays.
+//! convolutions, `filtering.rs` what these two do alike, and `pooling.rs` `Pooling`. `methods.rs`
+//! has the methods of arrays.
 
 mod batch_norm;
 mod convolution;
 mod deconvolution;
 mod dropout;
+mod filtering;
 mod layer_norm;
 mod leaky;
 mod loss;
