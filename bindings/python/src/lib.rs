@@ -13,7 +13,7 @@
 //!    operation a wait for the same engine is an error, since it would hold a runner.
 //! 4. No lock of this crate is held while Python is called, or a thread attaches or detaches.
 //!
-//! So whoever has the GIL goes on without anybody else, and gives it up after a bounded slice.
+//! So a thread that has the GIL goes on without others, and gives it up after a bounded slice.
 //! Destructors and callbacks of the program may run inside of a call of the engine (when the last
 //! reference to a function goes). They may push, which the library allows there, and not wait (3).
 //!

@@ -146,7 +146,7 @@ impl Queue {
         seat.is_asleep.store(true, Relaxed);
         fence(SeqCst); // With the fence in `call_one`.
         if !self.is_empty() || is_over() {
-            // Whoever was faster has woken this one: then it is on its way.
+            // Another thread was faster and has woken this one: it is on its way.
             seat.is_asleep.store(false, Relaxed);
             return;
         }

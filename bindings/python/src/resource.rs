@@ -5,8 +5,8 @@
 //!
 //! The object is replaced only by an operation that changes the variable (`into`), and read only by
 //! operations that read it. So the engine's order guards it, and no lock does. The mark of a
-//! failure is written under that order too, but may be cleared by whoever reads it, so it has a
-//! lock.
+//! failure is written under that order too, but any thread that reads it may clear it, so it has
+//! a lock.
 
 use crate::failure::Failure;
 use crate::pending::Pending;

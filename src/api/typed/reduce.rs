@@ -137,9 +137,9 @@ impl<T: Send + 'static, W> Resources<W> for Reduce<&Reduction<T>> {
 
     #[allow(clippy::mut_from_ref)]
     unsafe fn lend(held: &PartPlace<T>) -> &mut T {
-        // SAFETY: by the contract the operation has claimed both. Whoever has a reference to the
-        // whole is alone, so there is none now; the copy is this operation's, which was lent it
-        // once. Relaxed: who asks comes after this operation.
+        // SAFETY: by the contract the operation has claimed both. An operation with a reference
+        // to the whole is alone, so there is none now; the copy is this operation's, which was lent
+        // it once. Relaxed: what asks comes after this operation.
         unsafe {
             (*held.whole.as_ptr()).is_parted.store(true, Relaxed);
             &mut *held.copy.as_ptr()

@@ -10,9 +10,9 @@
 //! marks tell of operations that have failed. The first such use combines the copies, at its start,
 //! on its thread.
 //!
-//! **Why this is sound.** Whoever writes the value's variable is the only one that reaches any of
-//! it: whoever changes a copy reads that variable. Of operations that reduce, those with one copy
-//! run one at a time.
+//! **Why this is sound.** An operation that writes the value's variable is the only one that
+//! reaches any of it, since each that changes a copy reads that variable. Of operations that
+//! reduce, those with one copy run one at a time.
 
 use crate::api::engine::Engine;
 use crate::api::typed::guard::ReadGuard;

@@ -91,7 +91,7 @@ impl Tensor {
         Tensor(managed)
     }
 
-    /// Gives the structure away, to another library. Whoever has it calls its deleter, once.
+    /// Gives the structure away, to another library, which calls its deleter, once.
     ///
     /// ```
     /// use seriatim_tensor::NDArray;
@@ -124,7 +124,7 @@ impl Tensor {
     }
 
     /// Gives the tensor away as a structure of the time before DLPack 1.0, for libraries that know
-    /// no other. Whoever has it calls its deleter, once.
+    /// no other. They call its deleter, once.
     ///
     /// # Errors
     /// [`ReadOnly`](ErrorKind::ReadOnly) if the tensor is: the old structure cannot say so.

@@ -7,7 +7,7 @@
 //!
 //! **Memory.** An array that is made inside and is not returned becomes private to the graph. The
 //! graph keeps an owner of it in one of its closures, so its memory stays as long as the graph can
-//! be replayed, and then is freed by whoever drops the last owner.
+//! be replayed, and is freed with the last owner.
 //!
 //! **Freshness.** A pushed call makes new arrays each time, so nothing is in them. In a graph they
 //! are the same in each replay. Where the first use of an array is not to write all of it, an

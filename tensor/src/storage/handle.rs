@@ -1,7 +1,7 @@
-//! `Handle`: a block of a storage. Whoever has it has its memory alone, and may give it to another
+//! `Handle`: a block of a storage. Its owner has the memory alone, and may give it to another
 //! thread.
 //!
-//! Used by `pool.rs`, which makes handles and takes their blocks back, and by whoever asks for
+//! Used by `pool.rs`, which makes handles and takes their blocks back, and by all that ask for
 //! memory.
 
 use crate::dtype::{DType, Element};

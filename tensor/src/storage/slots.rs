@@ -54,7 +54,7 @@ impl List {
         loop {
             slot.next.store(head as u32, Relaxed);
             let new = (head >> 32).wrapping_add(1) << 32 | u64::from(number);
-            // Release: whoever takes the record sees its next one and what its owner has done.
+            // Release: the taker of the record sees its next one and what its owner has done.
             match self.head.compare_exchange_weak(head, new, Release, Relaxed) {
                 Ok(_) => return,
                 Err(other) => head = other,
