@@ -1,7 +1,7 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
-//! fixed order, `gemm.rs` products of matrices, `softmax.rs` rows of probabilities, `convolve.rs`
+//! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of probabilities, `convolve.rs`
 //! and `direct.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
 
 pub(crate) mod binary;
@@ -11,5 +11,6 @@ pub(crate) mod gemm;
 pub(crate) mod pool;
 pub(crate) mod simd;
 pub(crate) mod softmax;
+pub(crate) mod tiny;
 pub(crate) mod tree;
 pub(crate) mod unary;

@@ -87,18 +87,25 @@ impl Argument {
     /// The caller is in an operation that has declared the variable, and keeps `Blob` no longer. If
     /// the operation also changes the memory through another blob, both are `shared`.
     #[inline]
-    pub unsafe fn read<'a>(&self, runtime: &'a Runtime, shared: bool) -> Result<Blob<'a>, Error> {
+    pub unsafe fn read<'a>(&'a self, runtime: &'a Runtime, shared: bool) -> Result<Blob<'a>, Error> {
         // SAFETY: as the caller says.
         let memory = unsafe { runtime.chunks().get(self.number).memory() };
         let base = match memory {
             Some(memory) => memory.address().as_ptr(),
             None if self.layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
-            None => {
-                let message = format!("{} {} is read, and nothing has written it", self.dtype, self.layout.shape);
-                return Err(Error::new(ErrorKind::Unwritten, message));
-            }
+            None => return Err(self.unwritten()),
         };
-        Ok(Blob(Place { base, dtype: self.dtype, layout: self.layout, shared, of: PhantomData }))
+        Ok(Blob(self.place(base, shared)))
+    }
+
+    fn place(&self, base: *mut u8, shared: bool) -> Place<'_> {
+        Place { base, layout: &self.layout, dtype: self.dtype, shared, of: PhantomData }
+    }
+
+    #[cold]
+    fn unwritten(&self) -> Error {
+        let message = format!("{} {} is read, and nothing has written it", self.dtype, self.layout.shape);
+        Error::new(ErrorKind::Unwritten, message)
     }
 
     /// The elements, to be written. The first time makes the memory. It is set to zero unless
@@ -108,28 +115,35 @@ impl Argument {
     /// # Safety
     /// As for [`read`](Argument::read), for an operation that has declared to change the variable.
     #[inline]
-    pub unsafe fn write<'a>(&self, runtime: &'a Runtime, covers: bool, shared: bool) -> Result<BlobMut<'a>, Error> {
+    pub unsafe fn write<'a>(&'a self, runtime: &'a Runtime, covers: bool, shared: bool) -> Result<BlobMut<'a>, Error> {
         // SAFETY: as the caller says.
         let memory = unsafe { runtime.chunks().get(self.number).memory_mut() };
         let memory = match memory {
             Some(memory) => memory,
-            None => {
-                let mut made = runtime.storage().alloc(self.elements * self.dtype.size(), self.context)?;
-                if !(covers && self.is_whole()) || self.dtype == DType::Bool {
-                    made.bytes_mut().fill(0);
-                }
-                memory.insert(Memory::Block(made))
-            }
+            None => memory.insert(self.new_memory(runtime, covers)?),
         };
         if memory.is_read_only() {
-            let message = format!(
-                "{} {} is written, and its memory was lent to be read only: change a copy of it",
-                self.dtype, self.layout.shape
-            );
-            return Err(Error::new(ErrorKind::ReadOnly, message));
+            return Err(self.read_only());
         }
-        let base = memory.address().as_ptr();
-        Ok(BlobMut(Place { base, dtype: self.dtype, layout: self.layout, shared, of: PhantomData }))
+        Ok(BlobMut(self.place(memory.address().as_ptr(), shared)))
+    }
+
+    #[cold]
+    fn new_memory(&self, runtime: &Runtime, covers: bool) -> Result<Memory, Error> {
+        let mut made = runtime.storage().alloc(self.elements * self.dtype.size(), self.context)?;
+        if !(covers && self.is_whole()) || self.dtype == DType::Bool {
+            made.bytes_mut().fill(0);
+        }
+        Ok(Memory::Block(made))
+    }
+
+    #[cold]
+    fn read_only(&self) -> Error {
+        let message = format!(
+            "{} {} is written, and its memory was lent to be read only: change a copy of it",
+            self.dtype, self.layout.shape
+        );
+        Error::new(ErrorKind::ReadOnly, message)
     }
 
     /// The address of the first element, for an asynchronous operation that stays open while
@@ -153,8 +167,9 @@ impl Argument {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     base: *mut u8,
+    /// Of the argument, or made by the operator: a copy would be most of a blob.
+    layout: &'a Layout,
     dtype: DType,
-    layout: Layout,
     shared: bool,
     of: PhantomData<&'a [u8]>,
 }
@@ -170,7 +185,7 @@ pub struct BlobMut<'a>(Place<'a>);
 
 macro_rules! facts {
     ($($type:ident),*) => {$(
-        impl $type<'_> {
+        impl<'a> $type<'a> {
             /// The type of the elements.
             #[inline]
             pub fn dtype(&self) -> DType {
@@ -181,6 +196,11 @@ macro_rules! facts {
             #[inline]
             pub fn shape(&self) -> Shape {
                 self.0.layout.shape
+            }
+
+            #[inline]
+            pub(crate) fn layout(&self) -> &'a Layout {
+                self.0.layout
             }
 
             /// How many elements there are.
@@ -218,7 +238,7 @@ impl<'a> Blob<'a> {
     }
 
     /// Elements in a slice, laid out one after the other or otherwise.
-    pub(crate) fn of_slice<T: Element>(values: &'a [T], layout: Layout) -> Blob<'a> {
+    pub(crate) fn of_slice<T: Element>(values: &'a [T], layout: &'a Layout) -> Blob<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_ptr().cast::<u8>().cast_mut();
         Blob(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
@@ -226,25 +246,29 @@ impl<'a> Blob<'a> {
 
     /// Reads the elements in order, converted to `W`.
     pub fn reader<W: Element>(&self) -> Reader<'a, W> {
+        self.reader_along(self.0.layout)
+    }
+
+    /// Reads the elements in the order of another layout, which has its extent within this one.
+    pub(crate) fn reader_along<W: Element>(&self, layout: &Layout) -> Reader<'a, W> {
         let gather = with_type!(self.0.dtype, T => gather::<T, W> as Gather<W>);
-        Reader::new(self.0.base, &self.0.layout, gather)
+        Reader::new(self.0.base, layout, gather)
     }
 
     /// Reads the elements in order, which are of this type. Compiled for one type, and not for each
     /// two.
     pub(crate) fn same_reader<T: Element>(&self) -> Reader<'a, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Reader::new(self.0.base, &self.0.layout, gather::<T, T>)
+        Reader::new(self.0.base, self.0.layout, gather::<T, T>)
     }
 
-    /// The same elements, shown in another way.
+    /// The same elements, shown in another way. The new layout has its extent within the old one.
     #[inline]
-    pub(crate) fn with_layout(&self, layout: Layout) -> Blob<'a> {
+    pub(crate) fn with_layout<'b>(&self, layout: &'b Layout) -> Blob<'b>
+    where
+        'a: 'b,
+    {
         Blob(Place { layout, ..self.0 })
-    }
-
-    pub(crate) fn layout(&self) -> &Layout {
-        &self.0.layout
     }
 
     /// All elements in order, converted to `W`.
@@ -257,7 +281,7 @@ impl<'a> Blob<'a> {
 
 impl<'a> BlobMut<'a> {
     /// Elements in a slice, to be written.
-    pub(crate) fn of_slice<T: Element>(values: &'a mut [T], layout: Layout) -> BlobMut<'a> {
+    pub(crate) fn of_slice<T: Element>(values: &'a mut [T], layout: &'a Layout) -> BlobMut<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_mut_ptr().cast::<u8>();
         BlobMut(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
@@ -265,9 +289,8 @@ impl<'a> BlobMut<'a> {
 
     /// Stands for an array that is not to be written: it gives out no slices, and its writers write
     /// nothing.
-    pub(crate) fn nothing(argument: &Argument) -> BlobMut<'static> {
-        let (base, dtype, layout) = (std::ptr::null_mut(), argument.dtype, argument.layout);
-        BlobMut(Place { base, dtype, layout, shared: true, of: PhantomData })
+    pub(crate) fn nothing(argument: &'a Argument) -> BlobMut<'a> {
+        BlobMut(argument.place(std::ptr::null_mut(), true))
     }
 
     /// The elements, if they are of this type, lie one after the other, and are not also read.
@@ -296,19 +319,24 @@ impl<'a> BlobMut<'a> {
 
     /// Writes the elements in order, converted from `W`, as the request says.
     pub fn writer<W: Element>(&mut self, req: OpReq) -> Writer<'_, W> {
+        self.writer_along(self.0.layout, req)
+    }
+
+    /// Writes the elements in the order of another layout, which has its extent within this one.
+    pub(crate) fn writer_along<W: Element>(&mut self, layout: &Layout, req: OpReq) -> Writer<'_, W> {
         let scatter = match req {
             _ if self.0.base.is_null() => (|_, _, _| ()) as Scatter<W>,
             OpReq::Null => (|_, _, _| ()) as Scatter<W>,
             OpReq::Add => with_type!(self.0.dtype, T => scatter_add::<T, W> as Scatter<W>),
             OpReq::Write | OpReq::Inplace => with_type!(self.0.dtype, T => scatter::<T, W> as Scatter<W>),
         };
-        Writer::new(self.0.base, &self.0.layout, scatter)
+        Writer::new(self.0.base, layout, scatter)
     }
 
     /// Writes the elements in order, which are of this type.
     pub(crate) fn same_writer<T: Element>(&mut self) -> Writer<'_, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Writer::new(self.0.base, &self.0.layout, scatter::<T, T>)
+        Writer::new(self.0.base, self.0.layout, scatter::<T, T>)
     }
 
     /// What is there now, to be read besides: block by block, as it may be written meanwhile.
@@ -317,7 +345,7 @@ impl<'a> BlobMut<'a> {
     }
 
     /// The same elements, shown in another way. The new layout has its extent within the old one.
-    pub(crate) fn turned(&mut self, of: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<BlobMut<'_>, Error> {
-        Ok(BlobMut(Place { layout: of(&self.0.layout)?, ..self.0 }))
+    pub(crate) fn with_layout<'b>(&'b mut self, layout: &'b Layout) -> BlobMut<'b> {
+        BlobMut(Place { layout, ..self.0 })
     }
 }

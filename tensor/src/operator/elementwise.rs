@@ -132,8 +132,8 @@ fn gradient_to(
         }
         let mut scratch = ctx.scratch::<W>(g.size())?;
         let layout = Layout::contiguous(g.shape());
-        map::<W>(&[g, a, b], &mut BlobMut::of_slice(scratch.as_mut_slice(), layout), OpReq::Write, apply)?;
-        sum_to(&Blob::of_slice(scratch.as_mut_slice(), layout), out, req)
+        map::<W>(&[g, a, b], &mut BlobMut::of_slice(scratch.as_mut_slice(), &layout), OpReq::Write, apply)?;
+        sum_to(&Blob::of_slice(scratch.as_mut_slice(), &layout), out, req)
     }
     match is_double(g.dtype()) {
         true => whole::<f64>([g, a, b], ctx, out, req, if is_lhs { entry.f64.lhs } else { entry.f64.rhs }),

@@ -96,15 +96,18 @@ impl KernelCall {
     /// Runs on a worker, or inside of the push.
     fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
         let (inner, runtime) = (&*self.op.inner, &self.runtime);
-        // SAFETY: `push` has declared to read the variables of all inputs. Where an output is in
-        // the same memory, both are shared.
-        let read = |input: &Input| unsafe { input.argument.read(runtime, input.shared) };
         // Before results are made: one may be in the memory of an input that nothing has written.
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
-        for input in self.inputs.iter().map(Option::as_ref) {
-            match input.filter(|_| !self.is_backward) {
-                Some(input) => inputs.push(read(input)?),
-                None => given.push(input.map(read).transpose()?),
+        for input in &self.inputs {
+            let blob = match input {
+                // SAFETY: `push` has declared to read the variables of all inputs. Where an output
+                // is in the same memory, both are shared.
+                Some(input) => Some(unsafe { input.argument.read(runtime, input.shared) }?),
+                None => None,
+            };
+            match blob.filter(|_| !self.is_backward) {
+                Some(blob) => inputs.push(blob),
+                None => given.push(blob),
             }
         }
         let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();

@@ -10,6 +10,7 @@ use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::request::OpReq;
+use crate::shape::Layout;
 use smallvec::SmallVec;
 
 /// How many elements are computed at a time where there are no slices.
@@ -67,10 +68,14 @@ pub(crate) fn map<W: Element>(
     if req.is_null() {
         return Ok(());
     }
-    let shape = out.shape();
-    let mut shown = SmallVec::<[Blob<'_>; INPUTS]>::new();
-    for input in inputs {
-        shown.push(input.with_layout(input.layout().broadcast_to(shape)?));
+    let shape = &out.layout().shape;
+    let mut layouts = SmallVec::<[Layout; INPUTS]>::new();
+    let mut shown: SmallVec<[Blob<'_>; INPUTS]> = inputs.iter().copied().collect();
+    if inputs.iter().any(|input| input.layout().shape != *shape) {
+        for input in inputs {
+            layouts.push(input.layout().broadcast_to(*shape)?);
+        }
+        shown.iter_mut().zip(&layouts).for_each(|(input, layout)| *input = input.with_layout(layout));
     }
     let slices: Option<SmallVec<[&[W]; INPUTS]>> = shown.iter().map(Blob::as_slice).collect();
     if let (Some(slices), true) = (slices, req.overwrites()) {

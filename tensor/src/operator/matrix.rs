@@ -8,6 +8,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::gemm::{self, gemm, Matrix, Real, Sizes};
+use crate::kernel::tiny::{self, is_tiny, Tiny};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::map;
 use crate::operator::ordered::{write, Ordered};
@@ -73,8 +74,49 @@ fn products(
         return Ok(());
     }
     match out.dtype() {
+        _ if is_tiny(sizes, (a.1, b.1)) && count == 1 => tiny_product(ctx, sizes, (a, b), None, out, req),
         DType::F64 => all::<f64>(ctx, count, sizes, (a, b), out, req),
         _ => all::<f32>(ctx, count, sizes, (a, b), out, req),
+    }
+}
+
+/// Writes a small product, plus a bias for each row.
+fn tiny_product(
+    ctx: &OpContext<'_, '_>,
+    sizes: Sizes,
+    factors: (Factor<'_>, Factor<'_>),
+    bias: Option<&Blob<'_>>,
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
+    fn of<T: Tiny>(
+        ctx: &OpContext<'_, '_>,
+        sizes: Sizes,
+        ((a, turned_a), (b, turned_b)): (Factor<'_>, Factor<'_>),
+        bias: Option<&Blob<'_>>,
+        out: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        let turned = (turned_a, turned_b);
+        let slices = (a.as_slice::<T>(), b.as_slice::<T>(), bias.map_or(Some(&[][..]), Blob::as_slice));
+        if let ((Some(a), Some(b), Some(bias)), true) = (slices, req.overwrites()) {
+            if let Some(out) = out.as_mut_slice() {
+                tiny::product(tiny::Product { sizes, a, b, turned, bias, out });
+                return Ok(());
+            }
+        }
+        let (mut a, mut b) = (Ordered::<T>::new(ctx, a)?, Ordered::<T>::new(ctx, b)?);
+        let mut bias = bias.map(|bias| Ordered::<T>::new(ctx, bias)).transpose()?;
+        let (a, b) = (a.get(), b.get());
+        let bias = bias.as_mut().map_or(&[][..], Ordered::get);
+        write(ctx, out, req, |out| {
+            tiny::product(tiny::Product { sizes, a, b, turned, bias, out });
+            Ok(())
+        })
+    }
+    match out.dtype() {
+        DType::F64 => of::<f64>(ctx, sizes, factors, bias, out, req),
+        _ => of::<f32>(ctx, sizes, factors, bias, out, req),
     }
 }
 
@@ -262,7 +304,11 @@ impl Operator for Dense {
     ) -> Result<(), Error> {
         let (sizes, _) = self.plan(&in_data[0].shape())?;
         let (factors, out) = (((&in_data[0], false), (&in_data[1], true)), &mut out_data[0]);
-        let Some(bias) = in_data.get(2) else { return products(ctx, 1, sizes, factors, out, req[0]) };
+        let bias = in_data.get(2);
+        if is_tiny(sizes, (false, true)) && !req[0].is_null() {
+            return tiny_product(ctx, sizes, factors, bias, out, req[0]);
+        }
+        let Some(bias) = bias else { return products(ctx, 1, sizes, factors, out, req[0]) };
         // The product is made first, then the bias is added and the request is met.
         fn biased<T: Real>(
             ctx: &OpContext<'_, '_>,
@@ -282,9 +328,9 @@ impl Operator for Dense {
                 return Ok(());
             }
             let (mut product, layout) = (ctx.scratch::<T>(out.size())?, Layout::contiguous(out.shape()));
-            let made = &mut BlobMut::of_slice(product.as_mut_slice(), layout);
+            let made = &mut BlobMut::of_slice(product.as_mut_slice(), &layout);
             products(ctx, 1, sizes, factors, made, OpReq::Write)?;
-            map::<T>(&[Blob::of_slice(product.as_mut_slice(), layout), *bias], out, req, |x, out| {
+            map::<T>(&[Blob::of_slice(product.as_mut_slice(), &layout), *bias], out, req, |x, out| {
                 out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, a), b)| *out = *a + *b);
             })
         }

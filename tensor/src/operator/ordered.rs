@@ -19,10 +19,16 @@ pub(super) enum Ordered<'a, T> {
 }
 
 impl<'a, T: Element> Ordered<'a, T> {
+    #[inline]
     pub fn new(ctx: &OpContext<'_, '_>, blob: &Blob<'a>) -> Result<Ordered<'a, T>, Error> {
-        if let Some(slice) = blob.as_slice() {
-            return Ok(Ordered::Slice(slice));
+        match blob.as_slice() {
+            Some(slice) => Ok(Ordered::Slice(slice)),
+            None => Ordered::copied(ctx, blob),
         }
+    }
+
+    #[inline(never)]
+    fn copied(ctx: &OpContext<'_, '_>, blob: &Blob<'a>) -> Result<Ordered<'a, T>, Error> {
         let mut copied = ctx.scratch(blob.size())?;
         blob.reader().fill(copied.as_mut_slice());
         Ok(Ordered::Copied(copied))

@@ -111,7 +111,8 @@ impl Operator for Reduce {
         let shape = out.shape();
         let plan = Plan::new(&self.parameters.axis, self.parameters.exclude, &shape)?;
         let grad = out_grad.get(0)?;
-        let grad = grad.with_layout(plan.spread(grad.layout(), &shape)?);
+        let spread = plan.spread(grad.layout(), &shape)?;
+        let grad = grad.with_layout(&spread);
         match self.kind {
             Kind::Sum => return copy(&grad, out, req),
             Kind::Mean => {
@@ -121,7 +122,8 @@ impl Operator for Reduce {
             _ => {}
         }
         let (data, value) = (in_data.get(0)?, out_data.get(0)?);
-        let value = value.with_layout(plan.spread(value.layout(), &shape)?);
+        let spread = plan.spread(value.layout(), &shape)?;
+        let value = value.with_layout(&spread);
         let kind = self.kind;
         map::<f64>(&[grad, data, value], out, req, |x, out| {
             for (at, out) in out.iter_mut().enumerate() {

@@ -55,12 +55,12 @@ impl Plan {
         Shape::new(&dims)
     }
 
-    /// The array with the axes that go behind the others; and how many elements they have.
-    fn turned<'a>(&self, blob: &Blob<'a>) -> Result<(Blob<'a>, usize), Error> {
-        let shape = blob.shape();
+    /// A layout with the axes that go behind the others; and how many elements they have.
+    fn turned(&self, layout: &Layout) -> Result<(Layout, usize), Error> {
+        let shape = layout.shape;
         let axes = |go: bool| (0..shape.rank()).filter(move |axis| self.goes[*axis] == go);
         let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
-        Ok((blob.with_layout(blob.layout().permute(&order)?), self.turned_count(&shape)))
+        Ok((layout.permute(&order)?, self.turned_count(&shape)))
     }
 
     /// How many elements the axes that go have together.
@@ -205,8 +205,8 @@ pub(super) fn reduce_all(
     req: OpReq,
 ) -> Result<(), Error> {
     fn all<W: Work>(kind: Kind, plan: &Plan, from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-        let (turned, count) = plan.turned(from)?;
-        let (mut reader, size) = (turned.reader::<W>(), out.size());
+        let (turned, count) = plan.turned(from.layout())?;
+        let (mut reader, size) = (from.reader_along::<W>(&turned), out.size());
         let mut writer = out.writer::<W>(req);
         (0..size).for_each(|_| writer.put(&[reduce(kind, &mut reader, count)]));
         Ok(())

@@ -55,10 +55,14 @@ crate::parameters! {
 
 /// A layout with the axis behind the others, and how many rows and elements a row there are.
 pub(super) fn rows(layout: &Layout, axis: usize) -> Result<(Layout, usize, usize), Error> {
-    let rank = layout.shape.rank();
+    let (rank, size) = (layout.shape.rank(), layout.shape.size());
+    if axis + 1 == rank {
+        let length = layout.shape.dims()[axis];
+        return Ok((*layout, size.checked_div(length).unwrap_or(0), length));
+    }
     let order: smallvec::SmallVec<[usize; 8]> = (0..rank).filter(|at| *at != axis).chain([axis]).collect();
     let length = layout.shape.dims()[axis];
-    Ok((layout.permute(&order)?, layout.shape.size().checked_div(length).unwrap_or(0), length))
+    Ok((layout.permute(&order)?, size.checked_div(length).unwrap_or(0), length))
 }
 
 #[derive(Clone, Debug)]
@@ -111,17 +115,28 @@ impl Operator for Softmax {
         }
         let axis = in_data[0].shape().axis(self.parameters.axis)?;
         with_float!(in_data[0].dtype(), W => {
-            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
-            let (mut reader, mut scratch) = (in_data[0].with_layout(layout).reader::<W>(), ctx.scratch::<W>(length)?);
-            let mut out = out_data[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
-            let (mut writer, row) = (out.writer::<W>(req[0]), scratch.as_mut_slice());
             let inverse = (1.0 / self.parameters.temperature) as W;
-            for _ in 0..count {
-                reader.fill(row);
+            let of_row = |row: &mut [W]| {
                 if self.parameters.temperature != 1.0 {
                     row.iter_mut().for_each(|value| *value *= inverse);
                 }
                 softmax::softmax(row, self.is_log);
+            };
+            let shape = &in_data[0].layout().shape;
+            if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), axis + 1 == shape.rank()) {
+                if let Some(out) = out_data[0].as_mut_slice::<W>() {
+                    out.copy_from_slice(from);
+                    out.chunks_exact_mut(shape.dims()[axis].max(1)).for_each(of_row);
+                    return Ok(());
+                }
+            }
+            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
+            let (mut reader, mut scratch) = (in_data[0].reader_along::<W>(&layout), ctx.scratch::<W>(length)?);
+            let (layout, row) = (rows(out_data[0].layout(), axis)?.0, scratch.as_mut_slice());
+            let mut writer = out_data[0].writer_along::<W>(&layout, req[0]);
+            for _ in 0..count {
+                reader.fill(row);
+                of_row(row);
                 writer.put(row);
             }
         });
@@ -145,12 +160,12 @@ impl Operator for Softmax {
         let axis = grad.shape().axis(self.parameters.axis)?;
         with_float!(grad.dtype(), W => {
             let (layout, count, length) = rows(grad.layout(), axis)?;
-            let (mut grads, mut values) =
-                (grad.with_layout(layout).reader::<W>(), value.with_layout(rows(value.layout(), axis)?.0).reader::<W>());
+            let mut grads = grad.reader_along::<W>(&layout);
+            let mut values = value.reader_along::<W>(&rows(value.layout(), axis)?.0);
             let mut scratch = ctx.scratch::<W>(2 * length)?;
             let (row, of) = scratch.as_mut_slice().split_at_mut(length);
-            let mut out = in_grad[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
-            let mut writer = out.writer::<W>(req[0]);
+            let layout = rows(in_grad[0].layout(), axis)?.0;
+            let mut writer = in_grad[0].writer_along::<W>(&layout, req[0]);
             let inverse = (1.0 / self.parameters.temperature) as W;
             for _ in 0..count {
                 grads.fill(row);
@@ -263,16 +278,16 @@ impl Operator for SoftmaxOutput {
         };
         with_float!(value.dtype(), W => {
             let scale = (grad_scale / divisor as f64) as W;
-            let (mut labels, mut values) = (label.reader::<f64>(), value.with_layout(turned).reader::<W>());
+            let (mut labels, mut values) = (label.reader::<f64>(), value.reader_along::<W>(&turned));
             let mut grads = None;
             if self.0.out_grad {
                 let grad = out_grad.get(0)?;
-                grads = Some(grad.with_layout(rows(grad.layout(), axis)?.0).reader::<W>());
+                grads = Some(grad.reader_along::<W>(&rows(grad.layout(), axis)?.0));
             }
             let mut scratch = ctx.scratch::<W>(2 * length)?;
             let (row, grad) = scratch.as_mut_slice().split_at_mut(length);
-            let mut out = in_grad[0].turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
-            let mut writer = out.writer::<W>(req[0]);
+            let layout = rows(in_grad[0].layout(), axis)?.0;
+            let mut writer = in_grad[0].writer_along::<W>(&layout, req[0]);
             for _ in 0..count {
                 values.fill(row);
                 labels.fill(&mut one);

@@ -145,7 +145,7 @@ impl Operator for BatchNorm {
         let BatchNormParameters { eps, momentum, fix_gamma, .. } = self.parameters;
         with_float!(in_data[0].dtype(), W => {
             let (layout, count, length) = channels(in_data[0].layout(), axis)?;
-            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let mut reader = in_data[0].reader_along::<W>(&layout);
             let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
             let (gamma, beta) = (gamma.get(), beta.get());
             let (mut moving, mut scratch) = (ctx.scratch::<W>(2 * count)?, ctx.scratch::<W>(2 * length)?);
@@ -153,8 +153,8 @@ impl Operator for BatchNorm {
             moving_mean.as_blob().reader::<W>().fill(mean_of);
             moving_var.as_blob().reader::<W>().fill(variance_of);
             let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
-            let mut out = out.turned(|layout| channels(layout, axis).map(|channels| channels.0))?;
-            let mut writers = (out.writer::<W>(req[0]), means.writer::<W>(req[1]), inverses.writer::<W>(req[2]));
+            let layout = channels(out.layout(), axis)?.0;
+            let mut writers = (out.writer_along::<W>(&layout, req[0]), means.writer::<W>(req[1]), inverses.writer::<W>(req[2]));
             let (stays, moves) = (momentum as W, (1.0 - momentum) as W);
             for channel in 0..count {
                 reader.fill(row);
@@ -201,14 +201,14 @@ impl Operator for BatchNorm {
         }
         with_float!(data.dtype(), W => {
             let (layout, count, length) = channels(data.layout(), axis)?;
-            let mut reader = data.with_layout(layout).reader::<W>();
-            let mut grads = grad.with_layout(channels(grad.layout(), axis)?.0).reader::<W>();
+            let mut reader = data.reader_along::<W>(&layout);
+            let mut grads = grad.reader_along::<W>(&channels(grad.layout(), axis)?.0);
             let mut of_channels = [gamma, mean, inverse].map(|blob| blob.reader::<W>());
             let mut scratch = ctx.scratch::<W>(3 * length)?;
             let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
             let (of, products) = rest.split_at_mut(length);
-            let mut out = by_data.turned(|layout| channels(layout, axis).map(|channels| channels.0))?;
-            let (mut writer, mut of_beta) = (out.writer::<W>(req[0]), by_beta.writer::<W>(req[2]));
+            let layout = channels(by_data.layout(), axis)?.0;
+            let (mut writer, mut of_beta) = (by_data.writer_along::<W>(&layout, req[0]), by_beta.writer::<W>(req[2]));
             let mut of_gamma = by_gamma.writer::<W>(if fix_gamma { OpReq::Null } else { req[1] });
             let share = (1.0 / length as f64) as W;
             for _ in 0..count {

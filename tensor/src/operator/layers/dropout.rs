@@ -120,7 +120,7 @@ impl Operator for Dropout {
             let (mut factors, layout) = (ctx.scratch::<W>(mask.size())?, Layout::contiguous(mask.shape()));
             let (kept, least) = ((1.0 / (1.0 - p)) as W, p * 4_294_967_296.0);
             draw(ctx, factors.as_mut_slice(), |word| if f64::from(word) < least { 0.0 } else { kept })?;
-            let factors = Blob::of_slice(factors.as_mut_slice(), layout);
+            let factors = Blob::of_slice(factors.as_mut_slice(), &layout);
             copy(&factors, mask, req[1])?;
             map::<W>(&[in_data[0], factors], out, req[0], |x, out| {
                 out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, x), factor)| *out = x * factor);

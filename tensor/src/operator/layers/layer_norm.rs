@@ -102,13 +102,13 @@ impl Operator for LayerNorm {
         let axis = in_data[0].shape().axis(self.parameters.axis)?;
         with_float!(in_data[0].dtype(), W => {
             let (layout, count, length) = rows(in_data[0].layout(), axis)?;
-            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let mut reader = in_data[0].reader_along::<W>(&layout);
             let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
             let (gamma, beta) = (gamma.get(), beta.get());
             let mut scratch = ctx.scratch::<W>(2 * length)?;
             let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
-            let mut out = out.turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
-            let mut writers = (out.writer::<W>(req[0]), means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
+            let layout = rows(out.layout(), axis)?.0;
+            let mut writers = (out.writer_along::<W>(&layout, req[0]), means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
             for _ in 0..count {
                 reader.fill(row);
                 let (mean, variance) = centre(row, squares);
@@ -140,8 +140,8 @@ impl Operator for LayerNorm {
         let [by_data, by_gamma, by_beta] = in_grad else { return Ok(()) };
         with_float!(data.dtype(), W => {
             let (layout, count, length) = rows(data.layout(), axis)?;
-            let mut reader = data.with_layout(layout).reader::<W>();
-            let mut grads = grad.with_layout(rows(grad.layout(), axis)?.0).reader::<W>();
+            let mut reader = data.reader_along::<W>(&layout);
+            let mut grads = grad.reader_along::<W>(&rows(grad.layout(), axis)?.0);
             let mut gamma = Ordered::<W>::new(ctx, &gamma)?;
             let gamma = gamma.get();
             let mut scratch = ctx.scratch::<W>(4 * length)?;
@@ -152,8 +152,8 @@ impl Operator for LayerNorm {
             let mut sums = ctx.scratch::<f64>(2 * length)?;
             sums.as_mut_slice().fill(0.0);
             let (of_gamma, of_beta) = sums.as_mut_slice().split_at_mut(length);
-            let mut out = by_data.turned(|layout| rows(layout, axis).map(|rows| rows.0))?;
-            let mut writer = out.writer::<W>(req[0]);
+            let layout = rows(by_data.layout(), axis)?.0;
+            let mut writer = by_data.writer_along::<W>(&layout, req[0]);
             let share = (1.0 / length.max(1) as f64) as W;
             for _ in 0..count {
                 reader.fill(row);

@@ -159,7 +159,8 @@ impl Operator for Leaky {
         let LeakyParameters { lower_bound, upper_bound, .. } = self.parameters;
         match self.parameters.act_type {
             Function::Prelu => {
-                let gamma = in_data[1].with_layout(Leaky::spread(in_data[1].layout(), &data.shape())?);
+                let spread = Leaky::spread(in_data[1].layout(), &data.shape())?;
+                let gamma = in_data[1].with_layout(&spread);
                 with_float!(data.dtype(), W => map::<W>(&[data, gamma], &mut out_data[0], req[0], |x, out| {
                     for ((out, x), gamma) in out.iter_mut().zip(x[0]).zip(x[1]) {
                         *out = if *x > 0.0 { *x } else { gamma * x };
@@ -178,12 +179,12 @@ impl Operator for Leaky {
                     factors.fill((0.5 * (lower_bound + upper_bound)) as W);
                 }
                 let layout = Layout::contiguous(data.shape());
-                map::<W>(&[data, Blob::of_slice(factors, layout)], &mut out_data[0], req[0], |x, out| {
+                map::<W>(&[data, Blob::of_slice(factors, &layout)], &mut out_data[0], req[0], |x, out| {
                     for ((out, x), factor) in out.iter_mut().zip(x[0]).zip(x[1]) {
                         *out = if *x > 0.0 { *x } else { factor * x };
                     }
                 })?;
-                map::<W>(&[data, Blob::of_slice(factors, layout)], &mut out_data[1], req[1], |x, out| {
+                map::<W>(&[data, Blob::of_slice(factors, &layout)], &mut out_data[1], req[1], |x, out| {
                     for ((out, x), factor) in out.iter_mut().zip(x[0]).zip(x[1]) {
                         *out = if *x > 0.0 { 1.0 } else { *factor };
                     }
@@ -209,7 +210,8 @@ impl Operator for Leaky {
         match self.parameters.act_type {
             Function::Prelu => {
                 let (data, gamma) = (in_data.get(0)?, in_data.get(1)?);
-                let gamma = gamma.with_layout(Leaky::spread(gamma.layout(), &data.shape())?);
+                let spread = Leaky::spread(gamma.layout(), &data.shape())?;
+                let gamma = gamma.with_layout(&spread);
                 with_float!(grad.dtype(), W => {
                     map::<W>(&[grad, data, gamma], &mut in_grad[0], req[0], |x, out| {
                         for (((out, grad), x), gamma) in out.iter_mut().zip(x[0]).zip(x[1]).zip(x[2]) {
@@ -221,22 +223,22 @@ impl Operator for Leaky {
                     }
                     let mut products = ctx.scratch::<W>(grad.size())?;
                     let layout = Layout::contiguous(grad.shape());
-                    let made = &mut BlobMut::of_slice(products.as_mut_slice(), layout);
+                    let made = &mut BlobMut::of_slice(products.as_mut_slice(), &layout);
                     map::<W>(&[grad, data], made, OpReq::Write, |x, out| {
                         for ((out, grad), x) in out.iter_mut().zip(x[0]).zip(x[1]) {
                             *out = if *x > 0.0 { 0.0 } else { grad * x };
                         }
                     })?;
                     let shape = grad.shape();
-                    let mut sum = in_grad[1].turned(|layout| {
-                        let mut dims = SmallVec::<[usize; MAX_RANK]>::from_elem(1, shape.rank());
-                        let mut strides = [0; MAX_RANK];
-                        if layout.shape.size() > 1 {
-                            (dims[1], strides[1]) = (layout.shape.size(), layout.strides[0]);
-                        }
-                        Ok(Layout { shape: Shape::new(&dims)?, strides, offset: layout.offset })
-                    })?;
-                    sum_to(&Blob::of_slice(products.as_mut_slice(), layout), &mut sum, req[1])
+                    let of = in_grad[1].layout();
+                    let mut dims = SmallVec::<[usize; MAX_RANK]>::from_elem(1, shape.rank());
+                    let mut strides = [0; MAX_RANK];
+                    if of.shape.size() > 1 {
+                        (dims[1], strides[1]) = (of.shape.size(), of.strides[0]);
+                    }
+                    let channels = Layout { shape: Shape::new(&dims)?, strides, offset: of.offset };
+                    let sum = &mut in_grad[1].with_layout(&channels);
+                    sum_to(&Blob::of_slice(products.as_mut_slice(), &layout), sum, req[1])
                 })
             }
             Function::Rrelu => with_float!(grad.dtype(), W => {

@@ -188,7 +188,8 @@ impl Operator for Regression {
             // The label in the shape of the data.
             let mut labels = ctx.scratch::<W>(value.size())?;
             label.reader::<W>().fill(labels.as_mut_slice());
-            let label = Blob::of_slice(labels.as_mut_slice(), Layout::contiguous(value.shape()));
+            let layout = Layout::contiguous(value.shape());
+            let label = Blob::of_slice(labels.as_mut_slice(), &layout);
             let (kind, scale) = (self.kind, scale as W);
             map::<W>(&[value, label], &mut in_grad[0], req[0], |x, out| {
                 for ((out, value), label) in out.iter_mut().zip(x[0]).zip(x[1]) {

@@ -179,20 +179,22 @@ impl Operator for Order {
         let (layout, count, length) = self.rows(in_data[0].layout())?;
         let chosen = self.count(length);
         let (first, second) = out_data.split_at_mut(1);
-        let mut first = first[0].turned(|layout| self.rows(layout).map(|rows| rows.0))?;
-        let mut second = match second.first_mut() {
-            Some(second) => Some(second.turned(|layout| self.rows(layout).map(|rows| rows.0))?),
-            None => None,
-        };
+        let along = self.rows(first[0].layout())?.0;
         with_work!(in_data[0].dtype(), W => {
-            let mut reader = in_data[0].with_layout(layout).reader::<W>();
+            let mut reader = in_data[0].reader_along::<W>(&layout);
             let (mut row, mut places) = (ctx.scratch::<W>(2 * length)?, ctx.scratch::<i64>(length)?);
             let ((row, values), places) = (row.as_mut_slice().split_at_mut(length), places.as_mut_slice());
             let is_places = self.of.ret_typ == Returns::Indices;
-            let (mut of_values, mut of_places) = match &mut second {
-                Some(second) => (Some(first.writer::<W>(req[0])), Some(second.writer::<i64>(req[1]))),
-                None if is_places => (None, Some(first.writer::<i64>(req[0]))),
-                None => (Some(first.writer::<W>(req[0])), None),
+            let (mut of_values, mut of_places) = match second.first_mut() {
+                Some(second) => {
+                    let of_second = self.rows(second.layout())?.0;
+                    (
+                        Some(first[0].writer_along::<W>(&along, req[0])),
+                        Some(second.writer_along::<i64>(&of_second, req[1])),
+                    )
+                }
+                None if is_places => (None, Some(first[0].writer_along::<i64>(&along, req[0]))),
+                None => (Some(first[0].writer_along::<W>(&along, req[0])), None),
             };
             for _ in 0..count {
                 reader.fill(row);
@@ -229,10 +231,12 @@ impl Operator for Order {
         }
         let (grad, data) = (out_grad.get(0)?, in_data.get(0)?);
         let (layout, count, length) = self.rows(data.layout())?;
-        let grad = grad.with_layout(self.rows(grad.layout())?.0);
-        let mut out = in_grad[0].turned(|layout| self.rows(layout).map(|rows| rows.0))?;
+        let of_grad = self.rows(grad.layout())?.0;
+        let grad = grad.with_layout(&of_grad);
+        let of_out = self.rows(in_grad[0].layout())?.0;
+        let mut out = in_grad[0].with_layout(&of_out);
         with_float!(data.dtype(), W => {
-            let (mut reader, mut grads) = (data.with_layout(layout).reader::<W>(), grad.reader::<W>());
+            let (mut reader, mut grads) = (data.reader_along::<W>(&layout), grad.reader::<W>());
             let (mut row, mut places) = (ctx.scratch::<W>(2 * length)?, ctx.scratch::<i64>(length)?);
             let ((row, of), places) = (row.as_mut_slice().split_at_mut(length), places.as_mut_slice());
             let (mut writer, chosen) = (out.writer::<W>(req[0]), self.count(length));

@@ -12,7 +12,7 @@ use crate::operator::property::{
 };
 use crate::operator::Builtin;
 use crate::request::OpReq;
-use crate::shape::Shape;
+use crate::shape::{Layout, Shape};
 use seriatim::Context;
 
 crate::parameters! {
@@ -29,17 +29,17 @@ struct Where;
 /// How many elements are chosen at a time.
 const BLOCK: usize = 256;
 
-/// The condition along the shape of the arrays: of that shape, or one value a place of the first
+/// The layout of a condition along the shape of the arrays: of that shape, or one value a place of the first
 /// axis.
-fn condition<'a>(blob: &Blob<'a>, shape: &Shape) -> Result<Blob<'a>, Error> {
-    if blob.shape() == *shape {
-        return Ok(*blob);
+fn condition_along(of: &Layout, shape: &Shape) -> Result<Layout, Error> {
+    let mut layout = *of;
+    if layout.shape == *shape {
+        return Ok(layout);
     }
-    let mut layout = *blob.layout();
     let mut dims = smallvec::SmallVec::<[usize; 8]>::from_elem(1, shape.rank());
     dims[0] = layout.shape.dims()[0];
     layout.shape = Shape::new(&dims)?;
-    Ok(blob.with_layout(layout.broadcast_to(*shape)?))
+    layout.broadcast_to(*shape)
 }
 
 /// Writes elements of `x` where the condition is not 0, and else of `y`. A missing array is zeros.
@@ -138,7 +138,8 @@ impl Operator for Where {
         if req[0].is_null() {
             return Ok(());
         }
-        let condition = condition(&in_data[0], &in_data[1].shape())?;
+        let layout = condition_along(in_data[0].layout(), &in_data[1].shape())?;
+        let condition = in_data[0].with_layout(&layout);
         let (x, y) = (Some(in_data[1]), Some(in_data[2]));
         with_work!(in_data[1].dtype(), W => choose::<W>(&condition, x, y, &mut out_data[0], req[0]));
         Ok(())
@@ -157,7 +158,9 @@ impl Operator for Where {
         // The condition says which, and a little more of it says the same.
         zero(&mut in_grad[0], req[0])?;
         let grad = out_grad.get(0)?;
-        let condition = condition(&in_data.get(0)?, &grad.shape())?;
+        let condition = in_data.get(0)?;
+        let layout = condition_along(condition.layout(), &grad.shape())?;
+        let condition = condition.with_layout(&layout);
         for (place, x, y) in [(1, Some(grad), None), (2, None, Some(grad))] {
             if !req[place].is_null() {
                 with_float!(grad.dtype(), W => choose::<W>(&condition, x, y, &mut in_grad[place], req[place]));

@@ -181,7 +181,8 @@ macro_rules! joins {
                 let (axis, mut begin) = (self.axis(&out_data[0].shape())?, 0);
                 for input in in_data {
                     let length = self.length(axis, &input.shape());
-                    copy(input, &mut out_data[0].turned(|layout| self.piece(layout, axis, begin, length))?, req[0])?;
+                    let piece = self.piece(out_data[0].layout(), axis, begin, length)?;
+                    copy(input, &mut out_data[0].with_layout(&piece), req[0])?;
                     begin += length;
                 }
                 Ok(())
@@ -201,7 +202,7 @@ macro_rules! joins {
                 let (axis, mut begin) = (self.axis(&grad.shape())?, 0);
                 for (grad_of, req) in in_grad.iter_mut().zip(req) {
                     let length = self.length(axis, &grad_of.shape());
-                    copy(&grad.with_layout(self.piece(grad.layout(), axis, begin, length)?), grad_of, *req)?;
+                    copy(&grad.with_layout(&self.piece(grad.layout(), axis, begin, length)?), grad_of, *req)?;
                     begin += length;
                 }
                 Ok(())

@@ -87,7 +87,7 @@ impl Operator for Split {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         for (number, (out, req)) in out_data.iter_mut().zip(req).enumerate() {
-            copy(&in_data[0].with_layout(self.part(in_data[0].layout(), number)?), out, *req)?;
+            copy(&in_data[0].with_layout(&self.part(in_data[0].layout(), number)?), out, *req)?;
         }
         Ok(())
     }
@@ -103,7 +103,8 @@ impl Operator for Split {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         for number in 0..self.parameters.num_outputs {
-            copy(&out_grad.get(number)?, &mut in_grad[0].turned(|layout| self.part(layout, number))?, req[0])?;
+            let part = self.part(in_grad[0].layout(), number)?;
+            copy(&out_grad.get(number)?, &mut in_grad[0].with_layout(&part), req[0])?;
         }
         Ok(())
     }

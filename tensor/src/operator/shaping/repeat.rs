@@ -175,8 +175,8 @@ macro_rules! copies {
             ) -> Result<(), Error> {
                 let from = in_data[0].layout();
                 let (one, _) = self.parted(from, &Layout::contiguous(out_data[0].shape()))?;
-                let mut out = out_data[0].turned(|to| self.parted(from, to).map(|parted| parted.1))?;
-                copy(&in_data[0].with_layout(one), &mut out, req[0])
+                let (_, to) = self.parted(from, out_data[0].layout())?;
+                copy(&in_data[0].with_layout(&one), &mut out_data[0].with_layout(&to), req[0])
             }
 
             fn backward(
@@ -191,9 +191,11 @@ macro_rules! copies {
             ) -> Result<(), Error> {
                 let grad = out_grad.get(0)?;
                 let of = Layout::contiguous(in_grad[0].shape());
-                let grad = grad.with_layout(self.parted(&of, grad.layout())?.1);
+                let of_grad = self.parted(&of, grad.layout())?.1;
+                let grad = grad.with_layout(&of_grad);
                 let to = Layout::contiguous(self.out_shape(&of.shape)?);
-                let mut out = in_grad[0].turned(|layout| self.parted(layout, &to).map(|parted| parted.0))?;
+                let of_out = self.parted(in_grad[0].layout(), &to)?.0;
+                let mut out = in_grad[0].with_layout(&of_out);
                 sum_to(&grad, &mut out, req[0])
             }
         }

@@ -215,7 +215,7 @@ impl<S: Show> Operator for Shown<S> {
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        copy(&in_data[0].with_layout(self.0.show(in_data[0].layout())?), &mut out_data[0], req[0])
+        copy(&in_data[0].with_layout(&self.0.show(in_data[0].layout())?), &mut out_data[0], req[0])
     }
 
     fn backward(
@@ -231,7 +231,8 @@ impl<S: Show> Operator for Shown<S> {
         if !S::SHOWS_ALL {
             zero(&mut in_grad[0], req[0])?;
         }
-        copy(&out_grad.get(0)?, &mut in_grad[0].turned(|layout| self.0.show(layout))?, req[0])
+        let shown = self.0.show(in_grad[0].layout())?;
+        copy(&out_grad.get(0)?, &mut in_grad[0].with_layout(&shown), req[0])
     }
 }
 
