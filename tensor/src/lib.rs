@@ -19,7 +19,7 @@
 //! |---|---|
 //! | make arrays, read values | [`NDArray`], [`Runtime`], [`DType`] |
 //! | call operators by name, list them | [`operator::Op`], [`operator::list_all_ops`] |
-//! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`] |
+//! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`], [`Parameters`](derive@Parameters) |
 //! | compute gradients | [`autograd`] |
 //! | train | [`optimizer`], [`initializer`], [`metric`] |
 //! | make a step that costs little | [`Step`], [`Parameter`] |
@@ -33,6 +33,9 @@
 //! takes no lock. **Waits** belong outside of operations, as the engine has it.
 
 #![deny(missing_docs, missing_debug_implementations)]
+
+// The derive macros write paths as a program has them.
+extern crate self as seriatim_tensor;
 
 // A folder imports from those to its right: dlpack → serialize → step → initializer → metric →
 // optimizer → autograd → operator → ndarray → resource → storage → kernel → request → shape → dtype
@@ -62,6 +65,7 @@ pub use ndarray::array::NDArray;
 pub use ndarray::cursor::{Reader, Writer};
 pub use ndarray::parameter::Parameter;
 pub use ndarray::runtime::{Runtime, RuntimeBuilder};
+pub use operator::{Choices, Parameters};
 pub use request::OpReq;
 pub use resource::Distribution;
 pub use serialize::{

@@ -130,7 +130,8 @@ fn file_of_tests(name: &str) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["storage", "resource", "ndarray", "operator", "serialize", "kernel"];
     let places = folders.map(|folder| root.join("src").join(folder).join(name));
-    let places = [root.join("tests").join(name), root.join("src").join(name)].into_iter().chain(places);
+    let places =
+        [root.join("tests").join(name), root.join("src").join(name), root.join(name)].into_iter().chain(places);
     places.filter_map(|path| fs::read_to_string(path).ok()).next()
 }
 

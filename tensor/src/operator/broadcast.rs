@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::copy;
-use crate::operator::parameters::Axes;
+use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
@@ -14,11 +14,11 @@ use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
 
-crate::parameters! {
-    /// Of `broadcast_to`.
-    pub(crate) struct BroadcastParameters {
-        shape: Axes, required, .., "The shape of the result";
-    }
+/// Of `broadcast_to`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct BroadcastParameters {
+    /// The shape of the result.
+    pub shape: Axes,
 }
 
 #[derive(Clone)]

@@ -6,17 +6,18 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::copy;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
 use seriatim::Context;
 
-crate::parameters! {
-    /// Of `Cast`.
-    pub(crate) struct CastParameters {
-        dtype: DType, required, .., "The type of the result";
-    }
+/// Of `Cast`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct CastParameters {
+    /// The type of the result.
+    pub dtype: DType,
 }
 
 #[derive(Clone, Debug)]

@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
-use crate::operator::parameters::ParameterType;
+use crate::operator::parameters::{ParameterType, Within};
+use crate::shape::{Shape, MAX_RANK};
 use smallvec::SmallVec;
+use std::ops::RangeBounds;
 use std::sync::{PoisonError, RwLock};
 
 /// Reads `(1, 2)`, `[1, 2]`, `1, 2` or `1`; `()` has no items.
@@ -34,7 +36,7 @@ fn shown<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
 /// assert_eq!(Dims::parse("()"), Some(Dims::default()));
 /// assert!(Dims::parse("(3, -5)").is_none());
 /// ```
-#[derive(Clone, PartialEq, PartialOrd, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Dims(pub SmallVec<[usize; 4]>);
 
 impl ParameterType for Dims {
@@ -59,7 +61,7 @@ impl ParameterType for Dims {
 /// assert_eq!(begin.0.as_slice(), [Some(1), None, Some(-2)]);
 /// assert_eq!(Places::parse(&begin.show()), Some(begin));
 /// ```
-#[derive(Clone, PartialEq, PartialOrd, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Places(pub SmallVec<[Option<isize>; 4]>);
 
 impl ParameterType for Places {
@@ -76,20 +78,58 @@ impl ParameterType for Places {
     }
 }
 
-impl ParameterType for Option<isize> {
+/// A list of so many items, such as `(0.1, 0.9)`.
+///
+/// ```
+/// use seriatim_tensor::operator::ParameterType;
+/// assert_eq!(<[f64; 2]>::parse("(0.1, 0.9)"), Some([0.1, 0.9]));
+/// assert_eq!(<[f64; 2]>::parse("0.1"), None);
+/// assert_eq!([1usize, 2].show(), "(1,2,)");
+/// ```
+impl<T: ParameterType, const N: usize> ParameterType for [T; N] {
     fn kind() -> String {
-        "a whole number or None".into()
+        format!("a list of {N} items, each {}", T::kind())
     }
 
-    fn parse(text: &str) -> Option<Option<isize>> {
-        match text.trim() {
-            "None" => Some(None),
-            text => text.parse().ok().map(Some),
-        }
+    fn parse(text: &str) -> Option<[T; N]> {
+        list(text, T::parse).and_then(|items| items.into_vec().try_into().ok())
     }
 
     fn show(&self) -> String {
-        self.map_or("None".into(), |place| place.to_string())
+        shown(self, T::show)
+    }
+}
+
+/// The sizes of an array, such as `(2, 3)`.
+///
+/// ```
+/// use seriatim_tensor::{operator::ParameterType, Shape};
+/// assert_eq!(Shape::parse("(2, 3)"), Shape::new(&[2, 3]).ok());
+/// assert_eq!(Shape::parse("(2, -3)"), None);
+/// ```
+impl ParameterType for Shape {
+    fn kind() -> String {
+        format!("a list of at most {MAX_RANK} sizes like (2, 3)")
+    }
+
+    fn parse(text: &str) -> Option<Shape> {
+        Dims::parse(text).and_then(|sizes| Shape::new(&sizes.0).ok())
+    }
+
+    fn show(&self) -> String {
+        shown(self.dims(), usize::to_string)
+    }
+}
+
+impl Within<usize> for Dims {
+    fn is_within(&self, range: &impl RangeBounds<usize>) -> bool {
+        self.0.iter().all(|size| range.contains(size))
+    }
+}
+
+impl<T: PartialOrd, const N: usize> Within<T> for [T; N] {
+    fn is_within(&self, range: &impl RangeBounds<T>) -> bool {
+        self.iter().all(|item| range.contains(item))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::kernel::tiny::{self, is_tiny, Tiny};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::map;
 use crate::operator::ordered::{write, Ordered};
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
@@ -19,21 +20,29 @@ use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
 
-crate::parameters! {
-    /// Of `dot` and `batch_dot`.
-    pub(crate) struct DotParameters {
-        transpose_a: bool, default "false", .., "Whether the first array is transposed first";
-        transpose_b: bool, default "false", .., "Whether the second array is transposed first";
-    }
+/// Of `dot` and `batch_dot`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct DotParameters {
+    /// Whether the first array is transposed first.
+    #[parameter(default = false)]
+    pub transpose_a: bool,
+    /// Whether the second array is transposed first.
+    #[parameter(default = false)]
+    pub transpose_b: bool,
 }
 
-crate::parameters! {
-    /// Of `FullyConnected`.
-    pub(crate) struct DenseParameters {
-        num_hidden: usize, required, 1.., "How many outputs there are for each row";
-        no_bias: bool, default "false", .., "Whether there is no bias";
-        flatten: bool, default "true", .., "Whether all axes but the first are one";
-    }
+/// Of `FullyConnected`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct DenseParameters {
+    /// How many outputs there are for each row.
+    #[parameter(range = 1..)]
+    pub num_hidden: usize,
+    /// Whether there is no bias.
+    #[parameter(default = false)]
+    pub no_bias: bool,
+    /// Whether all axes but the first are one.
+    #[parameter(default = true)]
+    pub flatten: bool,
 }
 
 /// A factor: its blob, and whether it is transposed.

@@ -1,13 +1,15 @@
 //! Operators: what they mean, how they are found and called, and those that there are.
 //!
 //! `property.rs` has the two traits, `op.rs` the registry, `call.rs` with `kernel_call.rs` a call,
-//! `parameters.rs` parameters, and `simple.rs` operators of one or two operands. `elementwise.rs`,
-//! `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs` and `update/` have the
-//! operators of this crate, with those that move elements in `shaping/`, those that go by places in
-//! `picking/`, and those of networks in `layers/`. `map.rs`, `ordered.rs` and `reduction.rs` have
-//! what several of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods
-//! of arrays, and `tape.rs` what is recorded for gradients.
+//! `parameters.rs` with `lists.rs` parameters, and `simple.rs` operators of one or two operands.
+//! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs`,
+//! `activation.rs` and `update/` have the operators of this crate, with those that move elements in
+//! `shaping/`, those that go by places in `picking/`, and those of networks in `layers/`. `map.rs`,
+//! `ordered.rs` and `reduction.rs` have what several of them do. `arithmetic.rs`, `views.rs`,
+//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
+//! gradients.
 
+mod activation;
 mod arithmetic;
 mod broadcast;
 mod call;
@@ -40,8 +42,8 @@ pub use elementwise::{binary_map, unary_map};
 pub use lists::{Dims, Places};
 pub use op::{list_all_ops, register, Op};
 #[doc(hidden)]
-pub use parameters::{check_names, read_field};
-pub use parameters::{Axes, Field, ParameterType};
+pub use parameters::{check_names, read_field, Within};
+pub use parameters::{Axes, Choices, Field, ParameterType, Parameters};
 pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
 pub use simple::{
     BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, SimpleOp, TwoGradients,
@@ -66,6 +68,7 @@ fn builtin(add: &mut Builtin<'_>) {
     reduce::all(add);
     matrix::all(add);
     softmax::all(add);
+    activation::all(add);
     cast::all(add);
     update::all(add);
     shaping::all(add);

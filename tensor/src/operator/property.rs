@@ -281,7 +281,7 @@ pub(crate) fn assign_type(what: &str, place: &mut Option<DType>, dtype: DType) -
 macro_rules! by_parameters {
     () => {
         fn get_params(&self) -> Vec<(&'static str, String)> {
-            self.parameters.params()
+            $crate::operator::Parameters::params(&self.parameters)
         }
 
         fn create_operator(

@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{copy, map};
-use crate::operator::parameters::Axes;
+use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty, FLOATS, NUMBERS};
 use crate::operator::reduction::{reduce_all, Kind, Plan};
 use crate::operator::Builtin;
@@ -15,21 +15,29 @@ use crate::request::OpReq;
 use crate::shape::Shape;
 use seriatim::Context;
 
-crate::parameters! {
-    /// Of a reduction.
-    pub(crate) struct ReduceParameters {
-        axis: Axes, default "None", .., "The axes to reduce, counted from the end if negative";
-        keepdims: bool, default "false", .., "Whether reduced axes stay, with size 1";
-        exclude: bool, default "false", .., "Whether to reduce all axes but those";
-    }
+/// Of a reduction.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ReduceParameters {
+    /// The axes to reduce, counted from the end if negative.
+    #[parameter(default = None)]
+    pub axis: Axes,
+    /// Whether reduced axes stay, with size 1.
+    #[parameter(default = false)]
+    pub keepdims: bool,
+    /// Whether to reduce all axes but those.
+    #[parameter(default = false)]
+    pub exclude: bool,
 }
 
-crate::parameters! {
-    /// Of a search for the place of an extreme.
-    pub(crate) struct PlaceParameters {
-        axis: Axes, default "None", .., "The one axis to search along; None searches the whole array";
-        keepdims: bool, default "false", .., "Whether the axis stays, with size 1";
-    }
+/// Of a search for the place of an extreme.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct PlaceParameters {
+    /// The one axis to search along; None searches the whole array.
+    #[parameter(default = None)]
+    pub axis: Axes,
+    /// Whether the axis stays, with size 1.
+    #[parameter(default = false)]
+    pub keepdims: bool,
 }
 
 #[derive(Clone)]

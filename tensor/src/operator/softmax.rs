@@ -1,56 +1,62 @@
 //! `softmax`, `log_softmax`, and `SoftmaxOutput`, the softmax whose gradient is that of the cross
-//! entropy with a label; and `Activation`.
+//! entropy with a label.
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::kernel::{softmax, unary};
+use crate::kernel::softmax;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{map, with_float};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
 
-choices! {
-    /// The functions of `Activation`.
-    Function { Relu = "relu", Sigmoid = "sigmoid", Tanh = "tanh", Softrelu = "softrelu", Softsign = "softsign" }
+/// By what `SoftmaxOutput` and `MakeLoss` divide their gradients.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Normalization {
+    Null,
+    Batch,
+    Valid,
 }
 
-choices! {
-    /// By what `SoftmaxOutput` and `MakeLoss` divide their gradients.
-    Normalization { Null = "null", Batch = "batch", Valid = "valid" }
+/// Of `softmax` and `log_softmax`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SoftmaxParameters {
+    /// Along which axis the results sum to 1.
+    #[parameter(default = -1)]
+    pub axis: isize,
+    /// What the data are divided by first.
+    #[parameter(default = 1, range = 1e-30..=1e30)]
+    pub temperature: f64,
 }
 
-crate::parameters! {
-    /// Of `softmax` and `log_softmax`.
-    pub(crate) struct SoftmaxParameters {
-        axis: isize, default "-1", .., "Along which axis the results sum to 1";
-        temperature: f64, default "1", 1e-30..=1e30, "What the data are divided by first";
-    }
-}
-
-crate::parameters! {
-    /// Of `SoftmaxOutput`.
-    pub(crate) struct OutputParameters {
-        grad_scale: f64, default "1", .., "What the gradient is multiplied by";
-        use_ignore: bool, default "false", .., "Whether rows with the label ignore_label have no gradient";
-        ignore_label: f64, default "-1", .., "Which label that is";
-        normalization: Normalization, default "null", .., "Whether the gradient is divided by the rows, or by those that count";
-        out_grad: bool, default "false", .., "Whether the gradient is multiplied by that of the output";
-        multi_output: bool, default "false", .., "Whether classes are along axis 1, and the gradient is divided by the places of a row";
-        preserve_shape: bool, default "false", .., "Taken for MXNet's sake: classes are along the last axis either way";
-    }
-}
-
-crate::parameters! {
-    /// Of `Activation`.
-    pub(crate) struct ActivationParameters {
-        act_type: Function, required, .., "The function";
-    }
+/// Of `SoftmaxOutput`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct OutputParameters {
+    /// What the gradient is multiplied by.
+    #[parameter(default = 1)]
+    pub grad_scale: f64,
+    /// Whether rows with the label ignore_label have no gradient.
+    #[parameter(default = false)]
+    pub use_ignore: bool,
+    /// Which label that is.
+    #[parameter(default = -1)]
+    pub ignore_label: f64,
+    /// Whether the gradient is divided by the rows, or by those that count.
+    #[parameter(default = "null")]
+    pub normalization: Normalization,
+    /// Whether the gradient is multiplied by that of the output.
+    #[parameter(default = false)]
+    pub out_grad: bool,
+    /// Whether classes are along axis 1, and the gradient is divided by the places of a row.
+    #[parameter(default = false)]
+    pub multi_output: bool,
+    /// Taken for MXNet's sake: classes are along the last axis either way.
+    #[parameter(default = false)]
+    pub preserve_shape: bool,
 }
 
 /// A layout with the axis behind the others, and how many rows and elements a row there are.
@@ -311,82 +317,6 @@ impl Operator for SoftmaxOutput {
     }
 }
 
-/// `Activation` is one of the functions of the table by another name.
-#[derive(Clone)]
-struct Activation {
-    parameters: ActivationParameters,
-    entry: &'static unary::Unary,
-}
-
-impl OperatorProperty for Activation {
-    fn get_params(&self) -> Vec<(&'static str, String)> {
-        self.parameters.params()
-    }
-
-    fn infer_shape(
-        &self,
-        in_shape: &mut [Option<Shape>],
-        out_shape: &mut [Option<Shape>],
-        _: &mut [Option<Shape>],
-    ) -> Result<bool, Error> {
-        let Some(shape) = in_shape[0].or(out_shape[0]) else { return Ok(false) };
-        assign_shape("data", &mut in_shape[0], shape)?;
-        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
-    }
-
-    fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
-        match self.entry.uses {
-            unary::Uses::Input => [out_grad, in_data].concat(),
-            unary::Uses::Output => [out_grad, out_data].concat(),
-        }
-    }
-
-    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
-        vec![(0, 0)]
-    }
-
-    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl Operator for Activation {
-    fn forward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        in_data: &[Blob<'_>],
-        req: &[OpReq],
-        out_data: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        match in_data[0].dtype() {
-            DType::F64 => map::<f64>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f64.0)(x[0], out)),
-            _ => map::<f32>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f32.0)(x[0], out)),
-        }
-    }
-
-    fn backward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        out_grad: Given<'_>,
-        in_data: Given<'_>,
-        out_data: Given<'_>,
-        req: &[OpReq],
-        in_grad: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        let uses = match self.entry.uses {
-            unary::Uses::Input => in_data.get(0)?,
-            unary::Uses::Output => out_data.get(0)?,
-        };
-        let inputs = [out_grad.get(0)?, uses];
-        match inputs[0].dtype() {
-            DType::F64 => map::<f64>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f64.1)(x[0], x[1], out)),
-            _ => map::<f32>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f32.1)(x[0], x[1], out)),
-        }
-    }
-}
-
 /// All of them.
 pub(super) fn all(add: &mut Builtin<'_>) {
     for (name, is_log, about) in [
@@ -400,12 +330,4 @@ pub(super) fn all(add: &mut Builtin<'_>) {
     }
     let about = "The softmax along the last axis or axis 1, with the gradient of the cross entropy with a label";
     add("SoftmaxOutput", about, Box::new(|given| Ok(Box::new(SoftmaxOutput(OutputParameters::init(given)?)))));
-    let make = |given: &[(&str, &str)]| {
-        let parameters = ActivationParameters::init(given)?;
-        let name = crate::operator::ParameterType::show(&parameters.act_type);
-        let entry = unary::TABLE.iter().find(|entry| entry.name == name);
-        let entry = entry.ok_or_else(|| Error::new(ErrorKind::BadParameter, format!("no function is named {name}")))?;
-        Ok(Box::new(Activation { parameters, entry }) as Box<dyn OperatorProperty>)
-    };
-    add("Activation", "A function of each element, by its name", Box::new(make));
 }

@@ -13,6 +13,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::layers::layer_norm::centre;
 use crate::operator::map::{with_float, zero};
 use crate::operator::ordered::Ordered;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
 };
@@ -21,16 +22,27 @@ use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `BatchNorm`.
-    pub(crate) struct BatchNormParameters {
-        eps: f64, default "0.001", 0.0.., "What is added to a variance, so that none is 0";
-        momentum: f64, default "0.9", 0.0..=1.0, "How much of the moving means and variances stays at each call";
-        fix_gamma: bool, default "true", .., "Whether gamma counts as 1, and has no gradient";
-        use_global_stats: bool, default "false", .., "Whether the moving means and variances are used in training too";
-        output_mean_var: bool, default "false", .., "Whether the means and inverse deviations are outputs for the program";
-        axis: isize, default "1", .., "The axis of channels, counted from the end if negative";
-    }
+/// Of `BatchNorm`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct BatchNormParameters {
+    /// What is added to a variance, so that none is 0.
+    #[parameter(default = 0.001, range = 0.0..)]
+    pub eps: f64,
+    /// How much of the moving means and variances stays at each call.
+    #[parameter(default = 0.9, range = 0.0..=1.0)]
+    pub momentum: f64,
+    /// Whether gamma counts as 1, and has no gradient.
+    #[parameter(default = true)]
+    pub fix_gamma: bool,
+    /// Whether the moving means and variances are used in training too.
+    #[parameter(default = false)]
+    pub use_global_stats: bool,
+    /// Whether the means and inverse deviations are outputs for the program.
+    #[parameter(default = false)]
+    pub output_mean_var: bool,
+    /// The axis of channels, counted from the end if negative.
+    #[parameter(default = 1)]
+    pub axis: isize,
 }
 
 #[derive(Clone, Debug)]

@@ -9,22 +9,35 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::layers::filtering::{arguments, Filtering};
 use crate::operator::layers::window::{check_groups, count, dimensions, window, Images};
 use crate::operator::lists::Dims;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
 
-crate::parameters! {
-    /// Of `Convolution`.
-    pub(crate) struct ConvolutionParameters {
-        kernel: Dims, required, .., "The size of a window: columns, or rows and columns";
-        stride: Dims, default "()", .., "From window to window; by default 1";
-        dilate: Dims, default "()", .., "From element to element of a window; by default 1";
-        pad: Dims, default "()", .., "Zeros on each side; by default none";
-        num_filter: usize, required, 1.., "How many channels the result has";
-        num_group: usize, default "1", 1.., "In how many groups channels and filters are parted";
-        no_bias: bool, default "false", .., "Whether there is no bias";
-    }
+/// Of `Convolution`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ConvolutionParameters {
+    /// The size of a window: columns, or rows and columns.
+    pub kernel: Dims,
+    /// From window to window; by default 1.
+    #[parameter(default = "()")]
+    pub stride: Dims,
+    /// From element to element of a window; by default 1.
+    #[parameter(default = "()")]
+    pub dilate: Dims,
+    /// Zeros on each side; by default none.
+    #[parameter(default = "()")]
+    pub pad: Dims,
+    /// How many channels the result has.
+    #[parameter(range = 1..)]
+    pub num_filter: usize,
+    /// In how many groups channels and filters are parted.
+    #[parameter(default = 1, range = 1..)]
+    pub num_group: usize,
+    /// Whether there is no bias.
+    #[parameter(default = false)]
+    pub no_bias: bool,
 }
 
 #[derive(Clone, Debug)]

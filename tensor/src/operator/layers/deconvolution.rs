@@ -9,24 +9,41 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::layers::filtering::{arguments, Filtering};
 use crate::operator::layers::window::{check_groups, dimensions, places, span, window, Images};
 use crate::operator::lists::Dims;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
 
-crate::parameters! {
-    /// Of `Deconvolution`.
-    pub(crate) struct DeconvolutionParameters {
-        kernel: Dims, required, .., "The size of a window: columns, or rows and columns";
-        stride: Dims, default "()", .., "From window to window; by default 1";
-        dilate: Dims, default "()", .., "From element to element of a window; by default 1";
-        pad: Dims, default "()", .., "Places that are cut off on each side; by default none";
-        adj: Dims, default "()", .., "Places that are added at the end, fewer than stride; by default none";
-        target_shape: Dims, default "()", .., "The size of the result, from which pad and adj follow; by default they say it";
-        num_filter: usize, required, 1.., "How many channels the result has";
-        num_group: usize, default "1", 1.., "In how many groups channels and filters are parted";
-        no_bias: bool, default "true", .., "Whether there is no bias";
-    }
+/// Of `Deconvolution`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct DeconvolutionParameters {
+    /// The size of a window: columns, or rows and columns.
+    pub kernel: Dims,
+    /// From window to window; by default 1.
+    #[parameter(default = "()")]
+    pub stride: Dims,
+    /// From element to element of a window; by default 1.
+    #[parameter(default = "()")]
+    pub dilate: Dims,
+    /// Places that are cut off on each side; by default none.
+    #[parameter(default = "()")]
+    pub pad: Dims,
+    /// Places that are added at the end, fewer than stride; by default none.
+    #[parameter(default = "()")]
+    pub adj: Dims,
+    /// The size of the result, from which pad and adj follow; by default they say it.
+    #[parameter(default = "()")]
+    pub target_shape: Dims,
+    /// How many channels the result has.
+    #[parameter(range = 1..)]
+    pub num_filter: usize,
+    /// In how many groups channels and filters are parted.
+    #[parameter(default = 1, range = 1..)]
+    pub num_group: usize,
+    /// Whether there is no bias.
+    #[parameter(default = true)]
+    pub no_bias: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::Dims;
 use crate::operator::map::{copy, map, with_float};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -19,18 +19,25 @@ use crate::resource::ResourceRequest;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-choices! {
-    /// When elements are dropped.
-    Mode { Training = "training", Always = "always" }
+/// When elements are dropped.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Mode {
+    Training,
+    Always,
 }
 
-crate::parameters! {
-    /// Of `Dropout`.
-    pub(crate) struct DropoutParameters {
-        p: f64, default "0.5", 0.0..1.0, "The share of the elements that is dropped";
-        mode: Mode, default "training", .., "Whether elements are dropped while training alone, or always";
-        axes: Dims, default "()", .., "Axes along which all elements are dropped, or none";
-    }
+/// Of `Dropout`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct DropoutParameters {
+    /// The share of the elements that is dropped.
+    #[parameter(default = 0.5, range = 0.0..1.0)]
+    pub p: f64,
+    /// Whether elements are dropped while training alone, or always.
+    #[parameter(default = "training")]
+    pub mode: Mode,
+    /// Axes along which all elements are dropped, or none.
+    #[parameter(default = "()")]
+    pub axes: Dims,
 }
 
 #[derive(Clone, Debug)]

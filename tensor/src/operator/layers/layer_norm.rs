@@ -8,6 +8,7 @@ use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::with_float;
 use crate::operator::ordered::Ordered;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::softmax::rows;
 use crate::operator::Builtin;
@@ -16,13 +17,18 @@ use crate::shape::{Shape, MAX_RANK};
 use num_traits::Float;
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `LayerNorm`.
-    pub(crate) struct LayerNormParameters {
-        axis: isize, default "-1", .., "The axis of the rows, counted from the end if negative";
-        eps: f64, default "0.00001", 0.0.., "What is added to a variance, so that none is 0";
-        output_mean_var: bool, default "false", .., "Whether the means and deviations are outputs for the program";
-    }
+/// Of `LayerNorm`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct LayerNormParameters {
+    /// The axis of the rows, counted from the end if negative.
+    #[parameter(default = -1)]
+    pub axis: isize,
+    /// What is added to a variance, so that none is 0.
+    #[parameter(default = 0.00001, range = 0.0..)]
+    pub eps: f64,
+    /// Whether the means and deviations are outputs for the program.
+    #[parameter(default = false)]
+    pub output_mean_var: bool,
 }
 
 #[derive(Clone, Debug)]

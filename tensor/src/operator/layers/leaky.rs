@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::layers::dropout::draw;
 use crate::operator::map::{map, with_float};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
@@ -15,19 +15,32 @@ use crate::resource::ResourceRequest;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-choices! {
-    /// The functions of `LeakyReLU`.
-    Function { Leaky = "leaky", Elu = "elu", Prelu = "prelu", Rrelu = "rrelu", Gelu = "gelu", Selu = "selu" }
+/// The functions of `LeakyReLU`.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Function {
+    Leaky,
+    Elu,
+    Prelu,
+    Rrelu,
+    Gelu,
+    Selu,
 }
 
-crate::parameters! {
-    /// Of `LeakyReLU`.
-    pub(crate) struct LeakyParameters {
-        act_type: Function, default "leaky", .., "The function: leaky, elu, prelu with a learned slope, rrelu with a random one, gelu or selu";
-        slope: f64, default "0.25", .., "What negative elements are multiplied by, for leaky and elu";
-        lower_bound: f64, default "0.125", .., "The least slope, for rrelu";
-        upper_bound: f64, default "0.334", .., "The greatest slope, for rrelu; the mean of both counts outside of training";
-    }
+/// Of `LeakyReLU`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct LeakyParameters {
+    /// The function: leaky, elu, prelu with a learned slope, rrelu with a random one, gelu or selu.
+    #[parameter(default = "leaky")]
+    pub act_type: Function,
+    /// What negative elements are multiplied by, for leaky and elu.
+    #[parameter(default = 0.25)]
+    pub slope: f64,
+    /// The least slope, for rrelu.
+    #[parameter(default = 0.125)]
+    pub lower_bound: f64,
+    /// The greatest slope, for rrelu; the mean of both counts outside of training.
+    #[parameter(default = 0.334)]
+    pub upper_bound: f64,
 }
 
 const SELU_SLOPE: f64 = 1.673_263_242_354_377_2;

@@ -6,26 +6,34 @@
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{copy, map, with_float, zero};
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::softmax::Normalization;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 
-crate::parameters! {
-    /// Of `MakeLoss`.
-    pub(crate) struct LossParameters {
-        grad_scale: f64, default "1", .., "The gradient by each element";
-        valid_thresh: f64, default "0", .., "Elements above it count as valid ones";
-        normalization: Normalization, default "null", .., "Whether the gradient is divided by the first axis's size, or by the number of valid elements";
-    }
+/// Of `MakeLoss`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct LossParameters {
+    /// The gradient by each element.
+    #[parameter(default = 1)]
+    pub grad_scale: f64,
+    /// Elements above it count as valid ones.
+    #[parameter(default = 0)]
+    pub valid_thresh: f64,
+    /// Whether the gradient is divided by the first axis's size, or by the number of valid
+    /// elements.
+    #[parameter(default = "null")]
+    pub normalization: Normalization,
 }
 
-crate::parameters! {
-    /// Of a regression.
-    pub(crate) struct RegressionParameters {
-        grad_scale: f64, default "1", .., "What the gradient is multiplied by";
-    }
+/// Of a regression.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct RegressionParameters {
+    /// What the gradient is multiplied by.
+    #[parameter(default = 1)]
+    pub grad_scale: f64,
 }
 
 #[derive(Clone, Debug)]

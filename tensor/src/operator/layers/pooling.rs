@@ -11,33 +11,51 @@ use crate::operator::layers::window::{count, dimensions, window, Images};
 use crate::operator::lists::Dims;
 use crate::operator::map::with_float;
 use crate::operator::ordered::{write, Ordered};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
 
-choices! {
-    /// What becomes of a window.
-    PoolType { Max = "max", Avg = "avg", Sum = "sum" }
+/// What becomes of a window.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum PoolType {
+    Max,
+    Avg,
+    Sum,
 }
 
-choices! {
-    /// Whether a last window that lies on the image in part is left out, or counts.
-    Convention { Valid = "valid", Full = "full" }
+/// Whether a last window that lies on the image in part is left out, or counts.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Convention {
+    Valid,
+    Full,
 }
 
-crate::parameters! {
-    /// Of `Pooling`.
-    pub(crate) struct PoolingParameters {
-        kernel: Dims, default "()", .., "The size of a window: columns, or rows and columns; not used by global_pool";
-        pool_type: PoolType, default "max", .., "Whether the greatest element of a window, its mean or its sum is the result";
-        global_pool: bool, default "false", .., "Whether the one window is the whole image";
-        pooling_convention: Convention, default "valid", .., "Whether a last window on a part of the image is left out, or counts (full)";
-        stride: Dims, default "()", .., "From window to window; by default 1";
-        pad: Dims, default "()", .., "Places around the image on each side, fewer than kernel; by default none";
-        count_include_pad: bool, default "true", .., "Whether these count in a mean, as zeros";
-    }
+/// Of `Pooling`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct PoolingParameters {
+    /// The size of a window: columns, or rows and columns; not used by global_pool.
+    #[parameter(default = "()")]
+    pub kernel: Dims,
+    /// Whether the greatest element of a window, its mean or its sum is the result.
+    #[parameter(default = "max")]
+    pub pool_type: PoolType,
+    /// Whether the one window is the whole image.
+    #[parameter(default = false)]
+    pub global_pool: bool,
+    /// Whether a last window on a part of the image is left out, or counts (full).
+    #[parameter(default = "valid")]
+    pub pooling_convention: Convention,
+    /// From window to window; by default 1.
+    #[parameter(default = "()")]
+    pub stride: Dims,
+    /// Places around the image on each side, fewer than kernel; by default none.
+    #[parameter(default = "()")]
+    pub pad: Dims,
+    /// Whether these count in a mean, as zeros.
+    #[parameter(default = true)]
+    pub count_include_pad: bool,
 }
 
 #[derive(Clone, Debug)]

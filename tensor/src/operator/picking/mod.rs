@@ -12,14 +12,17 @@ mod take;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::Choices;
 use crate::operator::property::NUMBERS;
 use crate::operator::Builtin;
 use crate::shape::Shape;
 
-choices! {
-    /// What becomes of places that there are not.
-    Mode { Clip = "clip", Wrap = "wrap", Raise = "raise" }
+/// What becomes of places that there are not.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Mode {
+    Clip,
+    Wrap,
+    Raise,
 }
 
 impl Mode {

@@ -6,6 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::with_work;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, OpContext, Operator, OperatorProperty, NUMBERS,
 };
@@ -14,14 +15,21 @@ use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `one_hot`.
-    pub(crate) struct OneHotParameters {
-        depth: usize, required, 1.., "How many elements a row has";
-        on_value: f64, default "1", .., "The element at the place";
-        off_value: f64, default "0", .., "The elements elsewhere";
-        dtype: DType, default "float32", .., "The type of the result";
-    }
+/// Of `one_hot`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct OneHotParameters {
+    /// How many elements a row has.
+    #[parameter(range = 1..)]
+    pub depth: usize,
+    /// The element at the place.
+    #[parameter(default = 1)]
+    pub on_value: f64,
+    /// The elements elsewhere.
+    #[parameter(default = 0)]
+    pub off_value: f64,
+    /// The type of the result.
+    #[parameter(default = "float32")]
+    pub dtype: DType,
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{with_float, with_work, zero};
 use crate::operator::ordered::{write, Ordered};
+use crate::operator::parameters::Parameters;
 use crate::operator::picking::{around, check_places, Mode};
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
@@ -16,13 +17,18 @@ use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `pick`.
-    pub(crate) struct PickParameters {
-        axis: isize, default "-1", .., "The axis of the places, counted from the end if negative";
-        keepdims: bool, default "false", .., "Whether the axis stays, with size 1";
-        mode: Mode, default "clip", .., "What becomes of places that there are not";
-    }
+/// Of `pick`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct PickParameters {
+    /// The axis of the places, counted from the end if negative.
+    #[parameter(default = -1)]
+    pub axis: isize,
+    /// Whether the axis stays, with size 1.
+    #[parameter(default = false)]
+    pub keepdims: bool,
+    /// What becomes of places that there are not.
+    #[parameter(default = "clip")]
+    pub mode: Mode,
 }
 
 #[derive(Clone, Debug)]

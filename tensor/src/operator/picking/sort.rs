@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{with_float, with_work};
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty, NUMBERS};
 use crate::operator::softmax::rows;
 use crate::operator::Builtin;
@@ -18,37 +18,58 @@ use seriatim::Context;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-choices! {
-    /// What `topk` returns.
-    Returns { Value = "value", Indices = "indices", Mask = "mask", Both = "both" }
+/// What `topk` returns.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Returns {
+    Value,
+    Indices,
+    Mask,
+    Both,
 }
 
-crate::parameters! {
-    /// Of `topk`.
-    pub(crate) struct TopkParameters {
-        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
-        k: usize, default "1", .., "How many elements; 0 has all";
-        ret_typ: Returns, default "indices", .., "Whether values, places or both are returned, or a mask that is 1 at them";
-        is_ascend: bool, default "false", .., "Whether the least come first, and not the greatest";
-        dtype: DType, default "float32", .., "The type of places";
-    }
+/// Of `topk`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct TopkParameters {
+    /// The axis, counted from the end if negative; None has all elements as one row.
+    #[parameter(default = -1)]
+    pub axis: Option<isize>,
+    /// How many elements; 0 has all.
+    #[parameter(default = 1)]
+    pub k: usize,
+    /// Whether values, places or both are returned, or a mask that is 1 at them.
+    #[parameter(default = "indices")]
+    pub ret_typ: Returns,
+    /// Whether the least come first, and not the greatest.
+    #[parameter(default = false)]
+    pub is_ascend: bool,
+    /// The type of places.
+    #[parameter(default = "float32")]
+    pub dtype: DType,
 }
 
-crate::parameters! {
-    /// Of `sort`.
-    pub(crate) struct SortParameters {
-        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
-        is_ascend: bool, default "true", .., "Whether the least come first, and not the greatest";
-    }
+/// Of `sort`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SortParameters {
+    /// The axis, counted from the end if negative; None has all elements as one row.
+    #[parameter(default = -1)]
+    pub axis: Option<isize>,
+    /// Whether the least come first, and not the greatest.
+    #[parameter(default = true)]
+    pub is_ascend: bool,
 }
 
-crate::parameters! {
-    /// Of `argsort`.
-    pub(crate) struct ArgsortParameters {
-        axis: Option<isize>, default "-1", .., "The axis, counted from the end if negative; None has all elements as one row";
-        is_ascend: bool, default "true", .., "Whether the least come first, and not the greatest";
-        dtype: DType, default "float32", .., "The type of places";
-    }
+/// Of `argsort`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ArgsortParameters {
+    /// The axis, counted from the end if negative; None has all elements as one row.
+    #[parameter(default = -1)]
+    pub axis: Option<isize>,
+    /// Whether the least come first, and not the greatest.
+    #[parameter(default = true)]
+    pub is_ascend: bool,
+    /// The type of places.
+    #[parameter(default = "float32")]
+    pub dtype: DType,
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{with_float, with_work, zero};
 use crate::operator::ordered::{write, Ordered};
+use crate::operator::parameters::Parameters;
 use crate::operator::picking::{around, check_places, Mode};
 use crate::operator::property::{
     assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty, Scratch, NUMBERS,
@@ -17,20 +18,26 @@ use crate::shape::{Shape, MAX_RANK};
 use seriatim::Context;
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `take`.
-    pub(crate) struct TakeParameters {
-        axis: isize, default "0", .., "The axis of the places, counted from the end if negative";
-        mode: Mode, default "clip", .., "What becomes of places that there are not";
-    }
+/// Of `take`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct TakeParameters {
+    /// The axis of the places, counted from the end if negative.
+    #[parameter(default = 0)]
+    pub axis: isize,
+    /// What becomes of places that there are not.
+    #[parameter(default = "clip")]
+    pub mode: Mode,
 }
 
-crate::parameters! {
-    /// Of `Embedding`.
-    pub(crate) struct EmbeddingParameters {
-        input_dim: usize, required, 1.., "How many rows the weight has";
-        output_dim: usize, required, 1.., "How many elements a row has";
-    }
+/// Of `Embedding`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct EmbeddingParameters {
+    /// How many rows the weight has.
+    #[parameter(range = 1..)]
+    pub input_dim: usize,
+    /// How many elements a row has.
+    #[parameter(range = 1..)]
+    pub output_dim: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{map, with_float, with_work, zero};
-use crate::operator::parameters::check_names;
+use crate::operator::parameters::{check_names, Parameters};
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty, NUMBERS,
 };
@@ -15,12 +15,13 @@ use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
 
-crate::parameters! {
-    /// Of `clip`.
-    pub(crate) struct ClipParameters {
-        a_min: f64, required, .., "The least value; lesser elements become it";
-        a_max: f64, required, .., "The greatest value; greater elements become it";
-    }
+/// Of `clip`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ClipParameters {
+    /// The least value; lesser elements become it.
+    pub a_min: f64,
+    /// The greatest value; greater elements become it.
+    pub a_max: f64,
 }
 
 #[derive(Clone, Debug)]

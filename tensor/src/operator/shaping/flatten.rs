@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::copy_in_order;
-use crate::operator::parameters::Axes;
+use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -14,11 +14,11 @@ use crate::shape::{Shape, MAX_RANK};
 use seriatim::Context;
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `Reshape`.
-    pub(crate) struct ReshapeParameters {
-        shape: Axes, required, .., "The new sizes; 0 keeps that of the axis, and -1 stands for what is left";
-    }
+/// Of `Reshape`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ReshapeParameters {
+    /// The new sizes; 0 keeps that of the axis, and -1 stands for what is left.
+    pub shape: Axes,
 }
 
 #[derive(Clone, Debug)]

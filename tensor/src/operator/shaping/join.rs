@@ -7,26 +7,33 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::numbered;
 use crate::operator::map::copy;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `Concat`.
-    pub(crate) struct ConcatParameters {
-        num_args: usize, required, 1..=4096, "How many arrays there are";
-        dim: isize, default "1", .., "The axis along which they are joined, counted from the end if negative";
-    }
+/// Of `Concat`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ConcatParameters {
+    /// How many arrays there are.
+    #[parameter(range = 1..=4096)]
+    pub num_args: usize,
+    /// The axis along which they are joined, counted from the end if negative.
+    #[parameter(default = 1)]
+    pub dim: isize,
 }
 
-crate::parameters! {
-    /// Of `stack`.
-    pub(crate) struct StackParameters {
-        num_args: usize, required, 1..=4096, "How many arrays there are";
-        axis: isize, default "0", .., "Where the new axis is in the result, counted from the end if negative";
-    }
+/// Of `stack`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct StackParameters {
+    /// How many arrays there are.
+    #[parameter(range = 1..=4096)]
+    pub num_args: usize,
+    /// Where the new axis is in the result, counted from the end if negative.
+    #[parameter(default = 0)]
+    pub axis: isize,
 }
 
 #[derive(Clone, Debug)]

@@ -8,25 +8,32 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::Dims;
 use crate::operator::map::{with_float, with_work};
 use crate::operator::ordered::Ordered;
-use crate::operator::parameters::choices;
+use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-choices! {
-    /// What the new places have.
-    Mode { Constant = "constant", Edge = "edge", Reflect = "reflect" }
+/// What the new places have.
+#[derive(Clone, Copy, PartialEq, Debug, Choices)]
+pub(crate) enum Mode {
+    Constant,
+    Edge,
+    Reflect,
 }
 
-crate::parameters! {
-    /// Of `Pad`.
-    pub(crate) struct PadParameters {
-        mode: Mode, default "constant", .., "What the new places have: a number, the next element, or the elements mirrored at it";
-        pad_width: Dims, required, .., "How many places are new before and behind each axis: two numbers an axis";
-        constant_value: f64, default "0", .., "The number";
-    }
+/// Of `Pad`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct PadParameters {
+    /// What the new places have: a number, the next element, or the elements mirrored at it.
+    #[parameter(default = "constant")]
+    pub mode: Mode,
+    /// How many places are new before and behind each axis: two numbers an axis.
+    pub pad_width: Dims,
+    /// The number.
+    #[parameter(default = 0)]
+    pub constant_value: f64,
 }
 
 #[derive(Clone, Debug)]

@@ -7,18 +7,24 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::numbered;
 use crate::operator::map::copy;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 
-crate::parameters! {
-    /// Of `split`.
-    pub(crate) struct SplitParameters {
-        num_outputs: usize, required, 1..=4096, "How many parts there are";
-        axis: isize, default "1", .., "The axis that is parted, counted from the end if negative";
-        squeeze_axis: bool, default "false", .., "Whether the axis goes away, which then has size 1 in each part";
-    }
+/// Of `split`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SplitParameters {
+    /// How many parts there are.
+    #[parameter(range = 1..=4096)]
+    pub num_outputs: usize,
+    /// The axis that is parted, counted from the end if negative.
+    #[parameter(default = 1)]
+    pub axis: isize,
+    /// Whether the axis goes away, which then has size 1 in each part.
+    #[parameter(default = false)]
+    pub squeeze_axis: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::Dims;
 use crate::operator::map::copy;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
@@ -18,19 +19,21 @@ use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `tile`.
-    pub(crate) struct TileParameters {
-        reps: Dims, required, .., "How often the array comes along each axis; fewer are those of the last axes";
-    }
+/// Of `tile`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct TileParameters {
+    /// How often the array comes along each axis; fewer are those of the last axes.
+    pub reps: Dims,
 }
 
-crate::parameters! {
-    /// Of `repeat`.
-    pub(crate) struct RepeatParameters {
-        repeats: usize, required, .., "How often each element comes";
-        axis: Option<isize>, default "None", .., "Along which axis; None repeats the elements as one row";
-    }
+/// Of `repeat`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct RepeatParameters {
+    /// How often each element comes.
+    pub repeats: usize,
+    /// Along which axis; None repeats the elements as one row.
+    #[parameter(default = None)]
+    pub axis: Option<isize>,
 }
 
 #[derive(Clone, Debug)]

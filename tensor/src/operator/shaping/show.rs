@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::Places;
 use crate::operator::map::{copy, zero};
-use crate::operator::parameters::Axes;
+use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -20,43 +20,50 @@ use crate::shape::{Layout, Shape, MAX_RANK};
 use seriatim::Context;
 use smallvec::SmallVec;
 
-crate::parameters! {
-    /// Of `slice`.
-    pub(crate) struct SliceParameters {
-        begin: Places, required, .., "The first place of each axis, counted from the end if negative; None has the whole axis";
-        end: Places, required, .., "The place behind the last of each axis; None has the whole axis";
-        step: Places, default "()", .., "From place to place of each axis; negative steps go backwards; None is 1";
-    }
+/// Of `slice`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SliceParameters {
+    /// The first place of each axis, counted from the end if negative; None has the whole axis.
+    pub begin: Places,
+    /// The place behind the last of each axis; None has the whole axis.
+    pub end: Places,
+    /// From place to place of each axis; negative steps go backwards; None is 1.
+    #[parameter(default = "()")]
+    pub step: Places,
 }
 
-crate::parameters! {
-    /// Of `slice_axis`.
-    pub(crate) struct SliceAxisParameters {
-        axis: isize, required, .., "The axis, counted from the end if negative";
-        begin: isize, required, .., "The first place, counted from the end if negative";
-        end: Option<isize>, required, .., "The place behind the last; None has all up to the end";
-    }
+/// Of `slice_axis`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SliceAxisParameters {
+    /// The axis, counted from the end if negative.
+    pub axis: isize,
+    /// The first place, counted from the end if negative.
+    pub begin: isize,
+    /// The place behind the last; None has all up to the end.
+    pub end: Option<isize>,
 }
 
-crate::parameters! {
-    /// Of `transpose`.
-    pub(crate) struct TransposeParameters {
-        axes: Axes, default "None", .., "The axes in their new order; None is the opposite order";
-    }
+/// Of `transpose`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct TransposeParameters {
+    /// The axes in their new order; None is the opposite order.
+    #[parameter(default = None)]
+    pub axes: Axes,
 }
 
-crate::parameters! {
-    /// Of `expand_dims`.
-    pub(crate) struct ExpandDimsParameters {
-        axis: isize, required, .., "Where the new axis is in the result, counted from the end if negative";
-    }
+/// Of `expand_dims`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct ExpandDimsParameters {
+    /// Where the new axis is in the result, counted from the end if negative.
+    pub axis: isize,
 }
 
-crate::parameters! {
-    /// Of `squeeze`.
-    pub(crate) struct SqueezeParameters {
-        axis: Axes, default "None", .., "The axes of size 1 that go; None has all of that size go";
-    }
+/// Of `squeeze`.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct SqueezeParameters {
+    /// The axes of size 1 that go; None has all of that size go.
+    #[parameter(default = None)]
+    pub axis: Axes,
 }
 
 /// The places `begin`, `begin + step`, … before `end`, as NumPy counts them: cut to the axis.

@@ -13,56 +13,97 @@
 use super::{Moment, Rate, Rule, Update};
 use crate::dtype::Element;
 use crate::error::Error;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::OperatorProperty;
 use crate::operator::Builtin;
 use num_traits::Float;
 
-crate::parameters! {
-    /// Of gradient descent.
-    pub(super) struct SgdParameters {
-        lr: Rate, required, .., "The learning rate";
-        momentum: f64, default "0", 0.0..1.0, "How much of the last step is added to the next";
-        wd: f64, default "0", 0.0.., "The weight decay: how much of the weight is added to the gradient";
-        rescale_grad: f64, default "1", .., "What the gradient is multiplied by first";
-        clip_gradient: f64, default "-1", .., "Between minus this and this the gradient is kept; below 0 it is not";
-    }
+/// Of gradient descent.
+#[derive(Clone, Debug, Parameters)]
+pub(super) struct SgdParameters {
+    /// The learning rate.
+    pub lr: Rate,
+    /// How much of the last step is added to the next.
+    #[parameter(default = 0, range = 0.0..1.0)]
+    pub momentum: f64,
+    /// The weight decay: how much of the weight is added to the gradient.
+    #[parameter(default = 0, range = 0.0..)]
+    pub wd: f64,
+    /// What the gradient is multiplied by first.
+    #[parameter(default = 1)]
+    pub rescale_grad: f64,
+    /// Between minus this and this the gradient is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_gradient: f64,
 }
 
-crate::parameters! {
-    /// Of Adam and AdamW.
-    pub(super) struct AdamParameters {
-        lr: Rate, required, .., "The learning rate";
-        beta1: f64, default "0.9", 0.0..1.0, "How slowly the mean of the gradients moves";
-        beta2: f64, default "0.999", 0.0..1.0, "How slowly the mean of their squares moves";
-        epsilon: f64, default "1e-8", 0.0.., "Added to the root of the second mean";
-        wd: f64, default "0", 0.0.., "The weight decay; AdamW takes it off the weight, Adam adds it to the gradient";
-        rescale_grad: f64, default "1", .., "What the gradient is multiplied by first";
-        clip_gradient: f64, default "-1", .., "Between minus this and this the gradient is kept; below 0 it is not";
-    }
+/// Of Adam and AdamW.
+#[derive(Clone, Debug, Parameters)]
+pub(super) struct AdamParameters {
+    /// The learning rate.
+    pub lr: Rate,
+    /// How slowly the mean of the gradients moves.
+    #[parameter(default = 0.9, range = 0.0..1.0)]
+    pub beta1: f64,
+    /// How slowly the mean of their squares moves.
+    #[parameter(default = 0.999, range = 0.0..1.0)]
+    pub beta2: f64,
+    /// Added to the root of the second mean.
+    #[parameter(default = 1e-8, range = 0.0..)]
+    pub epsilon: f64,
+    /// The weight decay; AdamW takes it off the weight, Adam adds it to the gradient.
+    #[parameter(default = 0, range = 0.0..)]
+    pub wd: f64,
+    /// What the gradient is multiplied by first.
+    #[parameter(default = 1)]
+    pub rescale_grad: f64,
+    /// Between minus this and this the gradient is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_gradient: f64,
 }
 
-crate::parameters! {
-    /// Of RMSProp.
-    pub(super) struct RmsPropParameters {
-        lr: Rate, required, .., "The learning rate";
-        gamma1: f64, default "0.95", 0.0..1.0, "How slowly the mean of the squares moves";
-        epsilon: f64, default "1e-8", 0.0.., "Added to that mean, under the root";
-        wd: f64, default "0", 0.0.., "The weight decay: how much of the weight is added to the gradient";
-        rescale_grad: f64, default "1", .., "What the gradient is multiplied by first";
-        clip_gradient: f64, default "-1", .., "Between minus this and this the gradient is kept; below 0 it is not";
-        clip_weights: f64, default "-1", .., "Between minus this and this the weight is kept; below 0 it is not";
-    }
+/// Of RMSProp.
+#[derive(Clone, Debug, Parameters)]
+pub(super) struct RmsPropParameters {
+    /// The learning rate.
+    pub lr: Rate,
+    /// How slowly the mean of the squares moves.
+    #[parameter(default = 0.95, range = 0.0..1.0)]
+    pub gamma1: f64,
+    /// Added to that mean, under the root.
+    #[parameter(default = 1e-8, range = 0.0..)]
+    pub epsilon: f64,
+    /// The weight decay: how much of the weight is added to the gradient.
+    #[parameter(default = 0, range = 0.0..)]
+    pub wd: f64,
+    /// What the gradient is multiplied by first.
+    #[parameter(default = 1)]
+    pub rescale_grad: f64,
+    /// Between minus this and this the gradient is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_gradient: f64,
+    /// Between minus this and this the weight is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_weights: f64,
 }
 
-crate::parameters! {
-    /// Of AdaGrad.
-    pub(super) struct AdaGradParameters {
-        lr: Rate, required, .., "The learning rate";
-        epsilon: f64, default "1e-10", 0.0.., "Added to the root of the sum of squares";
-        wd: f64, default "0", 0.0.., "The weight decay: how much of the weight is added to the gradient";
-        rescale_grad: f64, default "1", .., "What the gradient is multiplied by first";
-        clip_gradient: f64, default "-1", .., "Between minus this and this the gradient is kept; below 0 it is not";
-    }
+/// Of AdaGrad.
+#[derive(Clone, Debug, Parameters)]
+pub(super) struct AdaGradParameters {
+    /// The learning rate.
+    pub lr: Rate,
+    /// Added to the root of the sum of squares.
+    #[parameter(default = 1e-10, range = 0.0..)]
+    pub epsilon: f64,
+    /// The weight decay: how much of the weight is added to the gradient.
+    #[parameter(default = 0, range = 0.0..)]
+    pub wd: f64,
+    /// What the gradient is multiplied by first.
+    #[parameter(default = 1)]
+    pub rescale_grad: f64,
+    /// Between minus this and this the gradient is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_gradient: f64,
 }
 
 /// A number as one of the type of the computation.

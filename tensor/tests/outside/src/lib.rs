@@ -7,17 +7,31 @@ use seriatim::Context;
 use seriatim_tensor::operator::{
     assign_shape, binary_map, register, unary_map, Given, OpContext, Operator, OperatorProperty, SimpleOp,
 };
-use seriatim_tensor::{Blob, BlobMut, Error, ErrorKind, OpReq, Shape};
+use seriatim_tensor::{Blob, BlobMut, Choices, Error, ErrorKind, OpReq, Parameters, Shape};
 
-seriatim_tensor::parameters! {
-    /// Of [`Clip`].
-    pub struct ClipParameters {
-        low: f64, required, .., "The least value";
-        high: f64, default "1", .., "The largest value";
-    }
+/// Of [`Clip`].
+#[derive(Clone, Debug, Parameters)]
+pub struct ClipParameters {
+    /// The least value.
+    pub low: f64,
+    /// The largest value.
+    #[parameter(default = 1)]
+    pub high: f64,
+    /// Whether the gradient goes through where a value was changed, too.
+    #[parameter(default = "inside")]
+    pub gradient: Through,
 }
 
-/// Keeps values between two numbers. The gradient goes through where nothing was changed.
+/// Where the gradient of [`Clip`] goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Choices)]
+pub enum Through {
+    /// Where nothing was changed.
+    Inside,
+    /// Everywhere.
+    Everywhere,
+}
+
+/// Keeps values between two numbers.
 #[derive(Clone, Debug)]
 pub struct Clip(ClipParameters);
 
@@ -55,7 +69,7 @@ impl Operator for Clip {
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let ClipParameters { low, high } = self.0;
+        let ClipParameters { low, high, .. } = self.0;
         unary_map(in_data[0], &mut out_data[0], req[0], |x| x.max(low).min(high))
     }
 
@@ -69,8 +83,9 @@ impl Operator for Clip {
         in_grad: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let ClipParameters { low, high } = self.0;
-        let through = |g: f64, x: f64| if (low..=high).contains(&x) { g } else { 0.0 };
+        let ClipParameters { low, high, gradient } = self.0;
+        let all = gradient == Through::Everywhere;
+        let through = |g: f64, x: f64| if all || (low..=high).contains(&x) { g } else { 0.0 };
         binary_map(out_grad.get(0)?, in_data.get(0)?, &mut in_grad[0], req[0], through)
     }
 }

@@ -25,7 +25,10 @@ fn an_operator_with_parameters_and_a_gradient() {
     let (values, gradient) = values_and_gradient(&clip, &[-2.0, -0.25, 0.5, 3.0]);
     assert_eq!(values, [-0.5, -0.25, 0.5, 1.0]);
     assert_eq!(gradient, [0.0, 1.0, 1.0, 0.0]);
-    assert_eq!(clip.property().get_params(), [("low", "-0.5".to_owned()), ("high", "1".to_owned())]);
+    let written = [("low", "-0.5".to_owned()), ("high", "1".to_owned()), ("gradient", "inside".to_owned())];
+    assert_eq!(clip.property().get_params(), written);
+    let clip = Op::new("outside_clip", &[("low", "-0.5"), ("gradient", "everywhere")]).unwrap();
+    assert_eq!(values_and_gradient(&clip, &[-2.0, 0.5]), (vec![-0.5, 0.5], vec![1.0, 1.0]));
 }
 
 #[test]
@@ -39,7 +42,12 @@ fn a_simple_operator() {
 #[test]
 fn mistakes_are_errors() {
     registered();
-    for given in [&[][..], &[("low", "2")], &[("low", "0"), ("width", "1")]] {
+    for given in [
+        &[][..],
+        &[("low", "2")],
+        &[("low", "0"), ("width", "1")],
+        &[("low", "0"), ("gradient", "outside")],
+    ] {
         assert_eq!(Op::new("outside_clip", given).unwrap_err().kind(), ErrorKind::BadParameter, "{given:?}");
     }
     assert_eq!(register_all().unwrap_err().kind(), ErrorKind::AlreadyRegistered);
