@@ -1,13 +1,17 @@
 //! Gradients: calls that a thread makes inside of [`record`] are noted, and [`backward`] walks back
 //! over them.
 //!
-//! What is noted is in `src/operator/tape.rs`. Each thread records by itself. All gradients are
+//! [`apply`] calls a [`Function`] of the program, which computes its gradients itself. What is noted
+//! is in `src/operator/tape.rs`. Each thread records by itself. All gradients are
 //! pushed like any operation; a value that is used several times has its gradients added in place.
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod walk;
 
+pub use crate::operator::function::Function;
+pub use apply::apply;
 pub use walk::{backward, backward_with};
 
 use crate::error::{Error, ErrorKind};

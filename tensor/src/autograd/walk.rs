@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::autograd::{apply, Before};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::operator::tape::{self, Node, Step};
@@ -67,7 +68,8 @@ pub fn backward(heads: &[&NDArray]) -> Result<(), Error> {
 /// # Ok::<(), seriatim_tensor::Error>(())
 /// ```
 pub fn backward_with(heads: &[(&NDArray, Option<&NDArray>)], retain: bool) -> Result<(), Error> {
-    let before = tape::set(false, true);
+    // Functions of programs are called, which may panic.
+    let _before = Before(tape::set(false, true));
     // Nothing is called while the tape is lent: what is dropped or pushed may call programs.
     let (nodes, made) = tape::with(|tape| (std::mem::take(&mut tape.nodes), std::mem::take(&mut tape.made)));
     let mut gradients = GRADIENTS.take();
@@ -80,8 +82,12 @@ pub fn backward_with(heads: &[(&NDArray, Option<&NDArray>)], retain: bool) -> Re
         nodes.clear();
         made.clear();
     }
-    tape::with(|tape| (tape.nodes, tape.made) = (nodes, made));
-    tape::set(before.0, before.1);
+    let inside = tape::with(|tape| {
+        let nodes = std::mem::replace(&mut tape.nodes, nodes);
+        (nodes, std::mem::replace(&mut tape.made, made))
+    });
+    // What functions have recorded for themselves. Its arrays may push their deletions.
+    drop(inside);
     done
 }
 
@@ -159,6 +165,22 @@ fn step(
                 to.fill(0.0f64)?;
             }
             to.viewed(*layout).add_assign(grad)
+        }
+        Step::Function(function) => {
+            let zeros = |output: &NDArray| output.runtime().zeros(output.shape(), output.dtype());
+            let grads = out_grads.into_iter().zip(&node.outputs);
+            let grads: SmallVec<[NDArray; 2]> =
+                grads.map(|(grad, output)| grad.map_or_else(|| zeros(output), Ok)).collect::<Result<_, Error>>()?;
+            let in_grads = apply::gradients(function, &node.inputs, &grads)?;
+            for (grad, input) in in_grads.iter().zip(&node.inputs) {
+                let Some(grad) = grad else { continue };
+                match target(input, made, gradients)? {
+                    Some((to, req)) if req.overwrites() => grad.copy_to(&to)?,
+                    Some((to, _)) => to.add_assign(grad)?,
+                    None => {}
+                }
+            }
+            Ok(())
         }
         Step::Call(op) => {
             if !op.property().has_gradient() {

@@ -7,7 +7,7 @@
 //! `shaping/`, those that go by places in `picking/`, and those of networks in `layers/`. `map.rs`,
 //! `ordered.rs` and `reduction.rs` have what several of them do. `arithmetic.rs`, `views.rs`,
 //! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
-//! gradients.
+//! gradients, with `function.rs` for what programs differentiate themselves.
 
 mod activation;
 mod arithmetic;
@@ -15,6 +15,7 @@ mod broadcast;
 mod call;
 mod cast;
 mod elementwise;
+pub(crate) mod function;
 mod kernel_call;
 mod layers;
 mod lists;

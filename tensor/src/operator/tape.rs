@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::ndarray::array::NDArray;
+use crate::operator::function::Function;
 use crate::operator::op::Op;
 use crate::request::OpReq;
 use crate::shape::Layout;
@@ -26,6 +27,8 @@ pub(crate) enum Step {
     Call(Op),
     /// It shows elements of the one input: it is laid out so where the input is contiguous.
     View(Layout),
+    /// By a program's own function.
+    Function(Box<RefCell<dyn Function>>),
 }
 
 pub(crate) struct Node {
@@ -102,6 +105,23 @@ pub(crate) fn record_view(input: &NDArray, layout: Layout, output: &NDArray) {
             inputs: [input.clone()].into_iter().collect(),
             auxiliary: SmallVec::new(),
             outputs: [output.clone()].into_iter().collect(),
+            is_train: is_training(),
+        });
+    }
+}
+
+/// Notes a function of a program, in the same way.
+pub(crate) fn record_function(
+    function: impl FnOnce() -> Box<RefCell<dyn Function>>,
+    inputs: &[&NDArray],
+    outputs: &[NDArray],
+) {
+    if is_recording() && inputs.iter().any(|input| is_tracked(input)) {
+        push(Node {
+            step: Step::Function(function()),
+            inputs: inputs.iter().map(|input| (*input).clone()).collect(),
+            auxiliary: SmallVec::new(),
+            outputs: outputs.iter().cloned().collect(),
             is_train: is_training(),
         });
     }
