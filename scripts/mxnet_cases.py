@@ -220,10 +220,13 @@ def updates():
     for extra in extras:
         yield update("sgd_update", [], lr=0.1, **extra)
         yield update("sgd_mom_update", ["mom"], lr=0.1, momentum=0.9, **extra)
+        yield update("nag_mom_update", ["mom"], lr=0.1, momentum=0.9, **extra)
         yield update("adam_update", ["mean", "var"], lr=0.01, **extra)
         yield update("rmsprop_update", ["n"], lr=0.01, gamma1=0.9, **extra)
+        yield update("ftrl_update", ["z", "n"], lr=0.1, **extra)
     yield update("adam_update", ["mean", "var"], lr=0.02, beta1=0.7, beta2=0.9, epsilon=1e-4)
     yield update("rmsprop_update", ["n"], lr=0.02, epsilon=1e-3, clip_weights=0.5)
+    yield update("ftrl_update", ["z", "n"], steps=8, lr=0.5, lamda1=1.0, beta=0.1, wd=0.01)
 
 
 def all_cases():

@@ -8,7 +8,7 @@ use seriatim::Kind;
 use seriatim_tensor::initializer::{Fan, Initializer};
 use seriatim_tensor::metric::{self, Metric};
 use seriatim_tensor::operator::Op;
-use seriatim_tensor::optimizer::{AdaGrad, Adam, AdamW, RmsProp, Schedule, Sgd};
+use seriatim_tensor::optimizer::{AdaGrad, Adam, AdamW, Ftrl, Nag, RmsProp, Schedule, Sgd};
 use seriatim_tensor::{DType, Error, ErrorKind, NDArray, OpReq, Runtime};
 
 /// More than one block of the walk, and no multiple of it.
@@ -66,6 +66,34 @@ fn gradient_descent_is_the_loop() {
         *mom = 0.9 * *mom - 0.1 * ((RESCALE * grad).clamp(-0.2, 0.2) + 0.01 * *weight);
         *weight += *mom;
     });
+    let mut nag = Nag::new(0.1, 0.9, 0.01).unwrap().clip_gradient(0.2).unwrap();
+    assert_near("nag", |weights| nag.step(weights, RESCALE), &|_, weight, grad, [mom, _]| {
+        let down = 0.1 * ((RESCALE * grad).clamp(-0.2, 0.2) + 0.01 * *weight);
+        *mom = 0.9 * *mom - down;
+        *weight += 0.9 * *mom - down;
+    });
+    let mut plain = Nag::new(0.1, 0.0, 0.01).unwrap();
+    assert_near("nag without momentum", |weights| plain.step(weights, RESCALE), &|_, weight, grad, _| {
+        *weight -= 0.1 * (RESCALE * grad + 0.01 * *weight);
+    });
+    assert_eq!(plain.states().len(), 1, "no momentum, so no state");
+}
+
+#[test]
+fn ftrl_is_the_loop_and_makes_weights_zero() {
+    let make = || Ftrl::new(0.1).unwrap().lamda1(0.4).unwrap().beta(0.5).unwrap().decay(0.02).unwrap();
+    let mut ftrl = make().clip_gradient(0.3).unwrap();
+    assert_near("ftrl", |weights| ftrl.step(weights, RESCALE), &|_, weight, grad, [z, n]| {
+        let grad = (RESCALE * grad).clamp(-0.3, 0.3);
+        let before = n.sqrt();
+        *n += grad * grad;
+        *z += grad - (n.sqrt() - before) / 0.1 * *weight;
+        *weight = if z.abs() <= 0.4 { 0.0 } else { (0.4 * z.signum() - *z) / ((0.5 + n.sqrt()) / 0.1 + 0.02) };
+    });
+    let mut ftrl = make();
+    let (found, _) = compare(DType::F64, |weights| ftrl.step(weights, RESCALE), &|_, _, _, _| {});
+    let zeros = found.iter().filter(|weight| **weight == 0.0).count();
+    assert!((SIZE / 20..SIZE * 19 / 20).contains(&zeros), "{zeros} of {SIZE} weights are 0");
 }
 
 #[test]

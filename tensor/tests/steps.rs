@@ -6,10 +6,11 @@ mod common;
 use common::{runtime, runtimes, Draws};
 use rand_core::RngCore;
 use seriatim::{Context, Kind};
+use seriatim_tensor::autograd::Function;
 use seriatim_tensor::initializer::Initializer;
 use seriatim_tensor::metric::{self, Metric};
 use seriatim_tensor::operator::{Op, SimpleOp};
-use seriatim_tensor::optimizer::{Adam, Schedule, Sgd};
+use seriatim_tensor::optimizer::{Adam, Ftrl, Nag, Schedule, Sgd};
 use seriatim_tensor::resource::ResourceRequest;
 use seriatim_tensor::step::Returned;
 use seriatim_tensor::{autograd, DType, Distribution, Error, ErrorKind, NDArray, OpReq, Parameter, Runtime, Step};
@@ -171,6 +172,67 @@ fn adam_with_its_number(runtime: &Runtime) -> Result<Case, Error> {
     })
 }
 
+fn nag(runtime: &Runtime) -> Result<Case, Error> {
+    let network = Network::new(runtime)?;
+    let mut nag = Nag::new(Schedule::factor(0.2, 2, 0.5, 0.0)?, 0.9, 1e-3)?;
+    Case::new(network.watched(), move |inputs| {
+        let out = network.backward(&inputs[0], &inputs[1])?;
+        nag.step(&network.all(), 1.0 / BATCH as f64)?;
+        Ok(vec![out])
+    })
+}
+
+fn ftrl(runtime: &Runtime) -> Result<Case, Error> {
+    let network = Network::new(runtime)?;
+    let mut ftrl = Ftrl::new(Schedule::factor(0.2, 2, 0.5, 0.0)?)?.lamda1(1e-4)?;
+    Case::new(network.watched(), move |inputs| {
+        let out = network.backward(&inputs[0], &inputs[1])?;
+        ftrl.step(&network.all(), 1.0 / BATCH as f64)?;
+        Ok(vec![out])
+    })
+}
+
+/// A squared distance with a gradient of its own, which is taken to a power that runs read.
+struct Distance {
+    power: Parameter<f32>,
+    saved: Option<NDArray>,
+}
+
+impl Function for Distance {
+    fn forward(&mut self, inputs: &[&NDArray]) -> Result<Vec<NDArray>, Error> {
+        let apart = inputs[0].sub(inputs[1])?;
+        self.saved = Some(apart.clone());
+        Ok(vec![apart.square()?.mul(self.power.array())?, apart])
+    }
+
+    fn backward(&mut self, out_grads: &[NDArray]) -> Result<Vec<Option<NDArray>>, Error> {
+        let Some(apart) = &self.saved else { return Ok(vec![None; 2]) };
+        let grad = apart.mul(&out_grads[0])?.mul(self.power.array())?.mul_scalar(2.0)?.add(&out_grads[1])?;
+        Ok(vec![Some(grad.clone()), Some(grad.neg()?)])
+    }
+}
+
+/// A function of the program whose gradients are its own.
+fn function(runtime: &Runtime) -> Result<Case, Error> {
+    let power = runtime.parameter(0.5f32)?;
+    let weight = runtime.full([9], DType::F32, 0.5)?;
+    weight.attach_grad(OpReq::Write)?;
+    let mut sgd = Sgd::new(0.1, 0.9, 0.0)?;
+    let set = power.clone();
+    let case = Case::new(vec![weight.clone(), weight.grad()?], move |inputs| {
+        let distance = || {
+            let own = weight.broadcast_to([BATCH, 9])?;
+            let outputs = autograd::apply(Distance { power: power.clone(), saved: None }, &[&own, &inputs[0]])?;
+            outputs[0].add(&outputs[1].sin()?)?.mean()
+        };
+        let loss = autograd::record(distance)?;
+        autograd::backward(&[&loss])?;
+        sgd.step(&[&weight], 1.0)?;
+        Ok(vec![loss])
+    })?;
+    Ok(Case { before: Box::new(move |number| set.set(0.5 + number as f32 / 8.0)), ..case })
+}
+
 /// Draws, a permutation, and a generator that is seeded by a parameter in between.
 fn random_numbers(runtime: &Runtime) -> Result<Case, Error> {
     let (own, seed) = (runtime.clone(), runtime.parameter(5i64)?);
@@ -309,10 +371,13 @@ fn mix(runtime: &Runtime) -> Result<Case, Error> {
 
 #[test]
 fn captured_steps_give_the_bits_of_pushed_ones() {
-    let cases: [(&str, Make); 8] = [
+    let cases: [(&str, Make); 11] = [
         ("inference", inference),
         ("sgd", sgd_with_a_schedule),
         ("adam", adam_with_its_number),
+        ("nag", nag),
+        ("ftrl", ftrl),
+        ("function", function),
         ("random", random_numbers),
         ("parameters", parameters),
         ("fresh", fresh_arrays),

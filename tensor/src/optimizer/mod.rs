@@ -1,8 +1,8 @@
 //! Optimisers: what becomes of weights when their gradients are there. Programs call them.
 //!
-//! `sgd.rs`, `adam.rs` and `adaptive.rs` have the optimisers, `updates.rs` what they are made of,
-//! `clock.rs` where the number of the step and the learning rate are, and `schedule.rs` learning
-//! rates that change. The operators are in `src/operator/update/`.
+//! `sgd.rs`, `adam.rs`, `adaptive.rs` and `ftrl.rs` have the optimisers, `updates.rs` what they are
+//! made of, `clock.rs` where the number of the step and the learning rate are, and `schedule.rs`
+//! learning rates that change. The operators are in `src/operator/update/`.
 //!
 //! A step is one operation for the clock and one for each weight. All that changes from step to
 //! step is in arrays, so a step can be captured.
@@ -10,6 +10,7 @@
 mod adam;
 mod adaptive;
 mod clock;
+mod ftrl;
 mod schedule;
 mod sgd;
 mod updates;
@@ -17,8 +18,9 @@ mod updates;
 pub use adam::{Adam, AdamW};
 pub use adaptive::{AdaGrad, RmsProp};
 pub use clock::LearningRate;
+pub use ftrl::Ftrl;
 pub use schedule::Schedule;
-pub use sgd::Sgd;
+pub use sgd::{Nag, Sgd};
 
 /// The methods that all optimisers have. `$make` makes one, for the examples.
 macro_rules! methods {

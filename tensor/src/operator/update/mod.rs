@@ -1,7 +1,8 @@
 //! Updates: one operator for a step of each optimiser, which changes a weight and the optimiser's
 //! states by the gradient, in place and in one walk over the elements.
 //!
-//! `src/optimizer/` calls them. This file has the walk, `rules.rs` what becomes of an element.
+//! `src/optimizer/` calls them. This file has the walk, `rules.rs` what becomes of an element, and
+//! `parameters.rs` what it goes by.
 //!
 //! **The learning rate** is a parameter, or `lr = "clock"`: then the operator has one more argument
 //! `clock`, an array of two `f64`: the number of the step, counted from 1, and the learning rate.
@@ -9,18 +10,20 @@
 
 #![forbid(unsafe_code)]
 
+mod parameters;
 mod rules;
 
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::with_float;
-use crate::operator::parameters::ParameterType;
+use crate::operator::parameters::{ParameterType, Parameters};
 use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty, Scratch};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
 use num_traits::Float;
+use parameters::UpdateParameters;
 use seriatim::Context;
 use smallvec::SmallVec;
 
@@ -57,21 +60,18 @@ struct Moment {
 }
 
 /// What a step does to an element that has `S` states.
-trait Rule<const S: usize>: Clone + Send + Sync + 'static {
+trait Rule<const S: usize>: 'static {
+    type Parameters: UpdateParameters;
+
     /// The names of the states.
     const STATES: [&'static str; S];
 
-    fn params(&self) -> Vec<(&'static str, String)>;
-
-    fn rate(&self) -> Rate;
-
     /// The next weight and states, of the weight, the gradient and the states.
-    fn element<W: Element + Float>(&self, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]);
+    fn element<W: Element + Float>(by: &Self::Parameters, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]);
 }
 
 /// The operator of a rule, and its property.
-#[derive(Clone)]
-struct Update<R, const S: usize>(R);
+struct Update<R: Rule<S>, const S: usize>(R::Parameters);
 
 impl<R: Rule<S>, const S: usize> OperatorProperty for Update<R, S> {
     fn get_params(&self) -> Vec<(&'static str, String)> {
@@ -134,7 +134,7 @@ impl<R: Rule<S>, const S: usize> OperatorProperty for Update<R, S> {
     }
 
     fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(self.clone()))
+        Ok(Box::new(Update::<R, S>(self.0.clone())))
     }
 }
 
@@ -156,7 +156,7 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
             }
         };
         let (data, out) = ([in_data[0], in_data[1]], &mut out_data[0]);
-        with_float!(in_data[0].dtype(), W => walk(ctx, data, (out, req[0]), aux_states, self.0.element::<W>(at)))
+        with_float!(in_data[0].dtype(), W => walk(ctx, data, (out, req[0]), aux_states, R::element::<W>(&self.0, at)))
     }
 }
 
