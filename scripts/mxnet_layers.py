@@ -157,6 +157,23 @@ def pooling():
             yield one(
                 "Pooling", shape, apart(-1, 1), about=about, pool_type="avg", count_include_pad=False, **parameters
             )
+    for pool_type, more in (("max", {}), ("avg", {}), ("avg", {"count_include_pad": False}), ("sum", {})):
+        solid = dict(more, pool_type=pool_type)
+        yield one("Pooling", (2, 2, 4, 3, 5), apart(-1, 1), kernel=(2, 2, 3), **solid)
+        solid.update(kernel=(3, 2, 2), stride=(2, 1, 2), pad=(1, 1, 0))
+        yield one("Pooling", (2, 2, 5, 4, 5), apart(-1, 1), **solid)
+        yield one("Pooling", (2, 2, 5, 4, 4), apart(-1, 1), pooling_convention="full", **solid)
+    yield one("Pooling", (2, 3, 2, 3, 4), apart(-1, 1), pool_type="avg", global_pool=True)
+    for order in (1, 2, 3):
+        # Sums of cubes near 0 have roots of which few digits are right.
+        draw = between(0.2, 1) if order == 3 else apart(-1, 1)
+        norm = dict(pool_type="lp", p_value=order)
+        yield one("Pooling", (2, 3, 9), draw, kernel=(3,), stride=(2,), pad=(1,), **norm)
+        yield one("Pooling", (2, 2, 6, 7), draw, kernel=(3, 2), stride=(2, 2), pooling_convention="full", **norm)
+        yield one("Pooling", (2, 2, 4, 3, 5), draw, kernel=(2, 2, 3), pad=(0, 1, 1), **norm)
+        yield one("Pooling", (2, 3, 3, 4), draw, global_pool=True, **norm)
+    # The cube root of a negative sum.
+    yield one("Pooling", (2, 2, 6), between(-1, -0.2), kernel=(2,), pool_type="lp", p_value=3)
     # The first of equal elements has the gradient.
     yield one("Pooling", (2, 2, 6, 6), below(3), kernel=(3, 3), stride=(2, 2), pool_type="max")
 

@@ -1,10 +1,15 @@
-//! The greatest elements, means and sums of windows of an image, and their gradients.
+//! The greatest elements, means, sums and norms of windows of an image, and their gradients.
 //!
-//! Used by `operator/layers/pooling.rs`, for one image at a time.
+//! Used by `operator/layers/pooling.rs`, for one image at a time. Images have three dimensions;
+//! those with fewer have one plane, or one row.
 
 #![forbid(unsafe_code)]
 
 use num_traits::Float;
+use std::ops::{ControlFlow, Range};
+
+/// How many dimensions an image has.
+pub(crate) const DIMENSIONS: usize = 3;
 
 /// What becomes of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,84 +17,159 @@ pub(crate) enum Kind {
     Max,
     Mean,
     Sum,
+    /// The root of this order of the sum of such powers.
+    Norm(Power),
+}
+
+/// The order of a norm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Power {
+    Two,
+    Three,
 }
 
 /// Windows on images of one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     pub kind: Kind,
-    pub size: [usize; 2],
-    pub out: [usize; 2],
-    pub kernel: [usize; 2],
-    pub stride: [usize; 2],
-    pub pad: [usize; 2],
+    pub size: [usize; DIMENSIONS],
+    pub out: [usize; DIMENSIONS],
+    pub kernel: [usize; DIMENSIONS],
+    pub stride: [usize; DIMENSIONS],
+    pub pad: [usize; DIMENSIONS],
     /// Whether the zeros around the image count in a mean.
     pub counts_pad: bool,
+}
+
+/// A window: its elements on the image.
+struct Window {
+    number: usize,
+    planes: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// What a mean divides by.
+    count: usize,
 }
 
 impl Pool {
     /// The places of a window along an axis that are on the image; and how many it has, as far as
     /// the zeros go that are around.
-    fn span(&self, axis: usize, place: usize) -> (usize, usize, usize) {
+    fn span(&self, axis: usize, place: usize) -> (Range<usize>, usize) {
         let begin = place * self.stride[axis];
         let end = (begin + self.kernel[axis]).min(self.size[axis] + 2 * self.pad[axis]);
         let on_image = |at: usize| at.saturating_sub(self.pad[axis]).min(self.size[axis]);
-        (on_image(begin), on_image(end), end - begin)
+        (on_image(begin)..on_image(end), end - begin)
     }
 
-    /// Calls `each` with every window: its number, its rows, its columns, and what a mean divides
-    /// by.
-    fn windows(&self, mut each: impl FnMut(usize, [usize; 2], [usize; 2], usize)) {
-        for y in 0..self.out[0] {
-            let (top, bottom, high) = self.span(0, y);
-            for x in 0..self.out[1] {
-                let (left, right, wide) = self.span(1, x);
-                let count = if self.counts_pad { high * wide } else { (bottom - top) * (right - left) };
-                each(y * self.out[1] + x, [top, bottom], [left, right], count);
+    /// Calls `each` with every window.
+    fn windows(&self, mut each: impl FnMut(Window)) {
+        let mut number = 0;
+        for z in 0..self.out[0] {
+            let (planes, deep) = self.span(0, z);
+            for y in 0..self.out[1] {
+                let (rows, high) = self.span(1, y);
+                for x in 0..self.out[2] {
+                    let (columns, wide) = self.span(2, x);
+                    let count =
+                        if self.counts_pad { deep * high * wide } else { planes.len() * rows.len() * columns.len() };
+                    each(Window { number, planes: planes.clone(), rows: rows.clone(), columns, count });
+                    number += 1;
+                }
             }
         }
     }
 
-    /// Writes a value for each window.
-    pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
-        let width = self.size[1];
-        self.windows(|number, [top, bottom], [left, right], count| {
-            let mut value = if self.kind == Kind::Max { T::neg_infinity() } else { T::zero() };
-            for line in top..bottom {
-                let elements = &image[line * width + left..line * width + right];
-                if self.kind == Kind::Max {
-                    for element in elements {
-                        // What is not a number stays.
-                        if *element > value || element.is_nan() {
-                            value = *element;
-                        }
-                    }
-                } else {
-                    elements.iter().for_each(|element| value = value + *element);
+    /// Calls `each` with the places in an image of each row of a window, until it breaks.
+    #[inline]
+    fn lines(&self, window: &Window, mut each: impl FnMut(Range<usize>) -> ControlFlow<()>) {
+        let [_, height, width] = self.size;
+        for plane in window.planes.clone() {
+            for row in window.rows.clone() {
+                let first = (plane * height + row) * width;
+                if each(first + window.columns.start..first + window.columns.end).is_break() {
+                    return;
                 }
             }
-            out[number] = if self.kind == Kind::Mean { value / of(count) } else { value };
+        }
+    }
+
+    /// Calls `each` with each element of a window.
+    #[inline]
+    fn elements<T: Float>(&self, window: &Window, image: &[T], mut each: impl FnMut(T)) {
+        self.lines(window, |line| {
+            image[line].iter().for_each(|element| each(*element));
+            ControlFlow::Continue(())
         });
     }
 
-    /// Writes the gradient by the image. For the greatest elements it needs the image, and the
-    /// values: the gradient goes to the first element of a window that is the greatest.
-    pub fn backward<T: Float>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
-        let width = self.size[1];
-        out.fill(T::zero());
-        self.windows(|number, [top, bottom], [left, right], count| {
-            let share = if self.kind == Kind::Mean { grad[number] / of(count) } else { grad[number] };
-            for line in top..bottom {
-                let (begin, end) = (line * width + left, line * width + right);
-                if self.kind != Kind::Max {
-                    out[begin..end].iter_mut().for_each(|out| *out = *out + share);
-                    continue;
+    #[inline]
+    fn sum<T: Float>(&self, window: &Window, image: &[T], of: impl Fn(T) -> T) -> T {
+        let mut sum = T::zero();
+        self.elements(window, image, |element| sum = sum + of(element));
+        sum
+    }
+
+    /// Adds a share to the gradient by each element of a window, as `by` says of the element.
+    #[inline]
+    fn spread<T: Float>(&self, window: &Window, out: &mut [T], by: impl Fn(usize) -> T) {
+        self.lines(window, |line| {
+            line.for_each(|at| out[at] = out[at] + by(at));
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Writes a value for each window.
+    pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
+        self.windows(|window| {
+            out[window.number] = match self.kind {
+                Kind::Max => {
+                    let mut value = T::neg_infinity();
+                    self.elements(&window, image, |element| {
+                        // What is not a number stays.
+                        if element > value || element.is_nan() {
+                            value = element;
+                        }
+                    });
+                    value
                 }
-                for at in begin..end {
-                    if image[at] == values[number] || image[at].is_nan() {
-                        out[at] = out[at] + share;
-                        return;
+                Kind::Mean => self.sum(&window, image, |element| element) / of(window.count),
+                Kind::Sum => self.sum(&window, image, |element| element),
+                Kind::Norm(Power::Two) => self.sum(&window, image, |element| element * element).sqrt(),
+                Kind::Norm(Power::Three) => self.sum(&window, image, |element| element * element * element).cbrt(),
+            };
+        });
+    }
+
+    /// Writes the gradient by the image. For the greatest elements and for norms it needs the
+    /// image, and the values. The gradient of a greatest element goes to the first element of a
+    /// window that is the greatest; that of a norm of 0 is 0.
+    pub fn backward<T: Float>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
+        out.fill(T::zero());
+        self.windows(|window| {
+            let (grad, value) = (grad[window.number], values[window.number]);
+            match self.kind {
+                Kind::Max => self.lines(&window, |line| {
+                    for at in line {
+                        if image[at] == value || image[at].is_nan() {
+                            out[at] = out[at] + grad;
+                            return ControlFlow::Break(());
+                        }
                     }
+                    ControlFlow::Continue(())
+                }),
+                Kind::Mean => {
+                    let share = grad / of(window.count);
+                    self.spread(&window, out, |_| share);
+                }
+                Kind::Sum => self.spread(&window, out, |_| grad),
+                Kind::Norm(_) if value == T::zero() => {}
+                Kind::Norm(Power::Two) => {
+                    let share = grad / value;
+                    self.spread(&window, out, |at| share * image[at]);
+                }
+                Kind::Norm(Power::Three) => {
+                    let share = grad / (value * value);
+                    self.spread(&window, out, |at| share * (image[at] * image[at]));
                 }
             }
         });

@@ -297,6 +297,9 @@ fn layers(name: &str) -> Option<Vec<Case>> {
     let apart = |shape: &[usize], parameters: &[(&'static str, &str)]| {
         all(&[shape], parameters).draw(0, Draw::Apart(-1.2, 1.3))
     };
+    let positive = |shape: &[usize], parameters: &[(&'static str, &str)]| {
+        all(&[shape], parameters).draw(0, Draw::Between(0.3, 1.0))
+    };
     Some(match name {
         "LeakyReLU" => {
             let prelu =
@@ -384,6 +387,14 @@ fn layers(name: &str) -> Option<Vec<Case>> {
             apart(&[2, 3, 7], &[("kernel", "(3)"), ("stride", "(2)"), ("pool_type", "sum")]),
             apart(&[2, 3, 2, 3], &[("global_pool", "true")]),
             apart(&[2, 3, 5], &[("global_pool", "true"), ("pool_type", "avg")]),
+            apart(&[1, 2, 3, 4, 3], &[("kernel", "(2,3,2)"), ("stride", "(1,2,1)"), ("pad", "(1,1,0)")]),
+            apart(
+                &[2, 1, 3, 3, 4],
+                &[("kernel", "(2,2,3)"), ("pad", "(1,0,1)"), ("pool_type", "avg"), ("count_include_pad", "false")],
+            ),
+            apart(&[2, 2, 5, 4], &[("kernel", "(3,2)"), ("pad", "(1,1)"), ("pool_type", "lp"), ("p_value", "2")]),
+            positive(&[2, 2, 3, 3, 2], &[("kernel", "(2,2,2)"), ("pool_type", "lp"), ("p_value", "3")]),
+            positive(&[2, 2, 6], &[("global_pool", "true"), ("pool_type", "lp"), ("p_value", "3")]),
         ],
         "BatchNorm" => vec![
             all(&[&[4, 3], &[3], &[3]], &[("fix_gamma", "false")]).moving(3),
