@@ -5,7 +5,7 @@
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs`,
 //! `activation.rs` and `update/` have the operators of this crate, with those that move elements in
 //! `shaping/`, those that go by places in `picking/`, and those of networks in `layers/`. `map.rs`,
-//! `ordered.rs` and `reduction.rs` have what several of them do. `arithmetic.rs`, `views.rs`,
+//! `copied.rs`, `ordered.rs` and `reduction.rs` have what several of them do. `arithmetic.rs`, `views.rs`,
 //! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
 //! gradients, with `function.rs` for what programs differentiate themselves.
 
@@ -14,6 +14,7 @@ mod arithmetic;
 mod broadcast;
 mod call;
 mod cast;
+mod copied;
 mod elementwise;
 pub(crate) mod function;
 mod kernel_call;

@@ -2,17 +2,19 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::copied::{make, Copying};
 use crate::operator::map::copy_in_order;
-use crate::operator::parameters::{Axes, Parameters};
-use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::parameters::{Axes, ParameterType, Parameters};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
-use seriatim::Context;
 use smallvec::SmallVec;
+
+/// `Flatten` has none.
+#[derive(Clone, Debug, Parameters)]
+pub(crate) struct FlattenParameters {}
 
 /// Of `Reshape`.
 #[derive(Clone, Debug, Parameters)]
@@ -21,29 +23,25 @@ pub(crate) struct ReshapeParameters {
     pub shape: Axes,
 }
 
-#[derive(Clone, Debug)]
-enum Ordered {
-    Flatten,
-    Reshape(ReshapeParameters),
+impl FlattenParameters {
+    fn shape(&self, of: &Shape) -> Result<Shape, Error> {
+        let Some((first, others)) = of.dims().split_first() else {
+            return Err(Error::new(ErrorKind::ShapeMismatch, "'data' has no axis, and one of rows is needed"));
+        };
+        Shape::new(&[*first, others.iter().product()])
+    }
 }
 
-impl Ordered {
+impl ReshapeParameters {
     fn shape(&self, of: &Shape) -> Result<Shape, Error> {
-        let dims = of.dims();
-        let Ordered::Reshape(parameters) = self else {
-            let Some((first, others)) = dims.split_first() else {
-                return Err(Error::new(ErrorKind::ShapeMismatch, "'data' has no axis, and one of rows is needed"));
-            };
-            return Shape::new(&[*first, others.iter().product()]);
-        };
         let wrong = || {
-            let message = format!("an array of shape {of} has no shape {}", self.text());
+            let message = format!("an array of shape {of} has no shape {}", self.shape.show());
             Error::new(ErrorKind::ShapeMismatch, message)
         };
         let (mut sizes, mut left) = (SmallVec::<[usize; MAX_RANK]>::new(), None);
-        for (axis, size) in parameters.shape.0.iter().flatten().enumerate() {
+        for (axis, size) in self.shape.0.iter().flatten().enumerate() {
             sizes.push(match size {
-                0 => *dims.get(axis).ok_or_else(wrong)?,
+                0 => *of.dims().get(axis).ok_or_else(wrong)?,
                 -1 if left.is_none() => {
                     left = Some(axis);
                     1
@@ -61,81 +59,32 @@ impl Ordered {
             Err(wrong())
         }
     }
-
-    fn text(&self) -> String {
-        self.get_params().into_iter().map(|(_, text)| text).collect()
-    }
 }
 
-impl OperatorProperty for Ordered {
-    fn get_params(&self) -> Vec<(&'static str, String)> {
-        match self {
-            Ordered::Flatten => Vec::new(),
-            Ordered::Reshape(parameters) => parameters.params(),
+macro_rules! in_order {
+    ($($parameters:ident),*) => {$(
+        impl Copying for $parameters {
+            fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
+                self.shape(of)
+            }
+
+            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                copy_in_order(data, out, req)
+            }
+
+            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                copy_in_order(grad, in_grad, req)
+            }
         }
-    }
-
-    fn infer_shape(
-        &self,
-        in_shape: &mut [Option<Shape>],
-        out_shape: &mut [Option<Shape>],
-        _: &mut [Option<Shape>],
-    ) -> Result<bool, Error> {
-        let Some(shape) = in_shape[0] else { return Ok(false) };
-        assign_shape("output", &mut out_shape[0], self.shape(&shape)?).map(|()| true)
-    }
-
-    fn types(&self) -> &'static [DType] {
-        &DType::ALL
-    }
-
-    fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], _: &[usize]) -> Vec<usize> {
-        out_grad.to_vec()
-    }
-
-    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(self.clone()))
-    }
+    )*};
 }
 
-impl Operator for Ordered {
-    fn forward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        in_data: &[Blob<'_>],
-        req: &[OpReq],
-        out_data: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        copy_in_order(&in_data[0], &mut out_data[0], req[0])
-    }
-
-    fn backward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        out_grad: Given<'_>,
-        _: Given<'_>,
-        _: Given<'_>,
-        req: &[OpReq],
-        in_grad: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        copy_in_order(&out_grad.get(0)?, &mut in_grad[0], req[0])
-    }
-}
+in_order!(FlattenParameters, ReshapeParameters);
 
 /// All of them.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    add(
-        "Flatten",
-        "All axes but the first as one",
-        Box::new(|given| {
-            crate::operator::check_names(&[], given)?;
-            Ok(Box::new(Ordered::Flatten))
-        }),
-    );
+    add("Flatten", "All axes but the first as one", Box::new(make::<FlattenParameters>));
     for name in ["Reshape", "reshape"] {
-        let about = "The same elements in another shape";
-        add(name, about, Box::new(|given| Ok(Box::new(Ordered::Reshape(ReshapeParameters::init(given)?)))));
+        add(name, "The same elements in another shape", Box::new(make::<ReshapeParameters>));
     }
 }

@@ -6,13 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::copied::{make, Copying};
 use crate::operator::lists::Dims;
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
-use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -34,16 +33,6 @@ pub(crate) struct RepeatParameters {
     /// Along which axis; None repeats the elements as one row.
     #[parameter(default = None)]
     pub axis: Option<isize>,
-}
-
-#[derive(Clone, Debug)]
-struct Tile {
-    parameters: TileParameters,
-}
-
-#[derive(Clone, Debug)]
-struct Repeat {
-    parameters: RepeatParameters,
 }
 
 type Sizes = SmallVec<[usize; MAX_RANK]>;
@@ -94,46 +83,40 @@ fn part(from: &Layout, to: &Layout, is_outer: bool) -> Result<(Layout, Layout), 
     Ok((one.layout(from.offset)?, other.layout(to.offset)?))
 }
 
-/// What both have in common.
-trait Copies {
-    fn out_shape(&self, of: &Shape) -> Result<Shape, Error>;
-
-    /// The layouts of the elements and of the result, so that the first broadcasts to the second.
-    fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error>;
-}
-
-impl Copies for Tile {
-    fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
-        let reps = &self.parameters.reps.0;
+impl TileParameters {
+    fn shape(&self, of: &Shape) -> Result<Shape, Error> {
+        let reps = &self.reps.0;
         let rank = reps.len().max(of.rank());
         let at = |sizes: &[usize], axis: usize| (axis + sizes.len()).checked_sub(rank).map_or(1, |at| sizes[at]);
         let dims: Sizes = (0..rank).map(|axis| at(of.dims(), axis).saturating_mul(at(reps, axis))).collect();
         Shape::new(&dims)
     }
 
+    /// The layouts of the elements and of the result, so that the first broadcasts to the second.
     fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error> {
         part(from, to, true)
     }
 }
 
-impl Copies for Repeat {
-    fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
-        let RepeatParameters { repeats, axis } = self.parameters;
+impl RepeatParameters {
+    fn shape(&self, of: &Shape) -> Result<Shape, Error> {
+        let RepeatParameters { repeats, axis } = *self;
         let Some(axis) = axis else { return Shape::new(&[of.size().saturating_mul(repeats)]) };
         let (mut dims, axis) = (Sizes::from_slice(of.dims()), of.axis(axis)?);
         dims[axis] = dims[axis].saturating_mul(repeats);
         Shape::new(&dims)
     }
 
+    /// The same for elements that are repeated each by itself.
     fn parted(&self, from: &Layout, to: &Layout) -> Result<(Layout, Layout), Error> {
-        if self.parameters.axis.is_some() {
+        if self.axis.is_some() {
             return part(from, to, false);
         }
         // The one row is the elements' axes, and a last one of copies.
         let (mut one, mut dims) = (*from, Sizes::from_slice(from.shape.dims()));
         dims.push(1);
         one.shape = Shape::new(&dims)?;
-        dims[from.shape.rank()] = self.parameters.repeats;
+        dims[from.shape.rank()] = self.repeats;
         let other = to.reshape(Shape::new(&dims)?);
         let other = other.ok_or_else(|| Error::new(ErrorKind::ShapeMismatch, "the result is no row of copies"));
         Ok((one, other?))
@@ -141,76 +124,38 @@ impl Copies for Repeat {
 }
 
 macro_rules! copies {
-    ($($of:ident),*) => {$(
-        impl OperatorProperty for $of {
-            by_parameters!();
-
-            fn infer_shape(
-                &self,
-                in_shape: &mut [Option<Shape>],
-                out_shape: &mut [Option<Shape>],
-                _: &mut [Option<Shape>],
-            ) -> Result<bool, Error> {
-                let Some(shape) = in_shape[0] else { return Ok(false) };
-                let out = self.out_shape(&shape)?;
+    ($($parameters:ident),*) => {$(
+        impl Copying for $parameters {
+            fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
+                let out = self.shape(of)?;
                 // A result of too many parted axes is refused now, and not while it runs.
-                self.parted(&Layout::contiguous(shape), &Layout::contiguous(out))?;
-                assign_shape("output", &mut out_shape[0], out).map(|()| true)
+                self.parted(&Layout::contiguous(*of), &Layout::contiguous(out)).map(|_| out)
             }
 
-            fn types(&self) -> &'static [DType] {
-                &DType::ALL
+            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                let from = data.layout();
+                let (one, _) = self.parted(from, &Layout::contiguous(out.shape()))?;
+                let (_, to) = self.parted(from, out.layout())?;
+                copy(&data.with_layout(&one), &mut out.with_layout(&to), req)
             }
 
-            fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], _: &[usize]) -> Vec<usize> {
-                out_grad.to_vec()
-            }
-        }
-
-        impl Operator for $of {
-            fn forward(
-                &self,
-                _: &mut OpContext<'_, '_>,
-                in_data: &[Blob<'_>],
-                req: &[OpReq],
-                out_data: &mut [BlobMut<'_>],
-                _: &mut [BlobMut<'_>],
-            ) -> Result<(), Error> {
-                let from = in_data[0].layout();
-                let (one, _) = self.parted(from, &Layout::contiguous(out_data[0].shape()))?;
-                let (_, to) = self.parted(from, out_data[0].layout())?;
-                copy(&in_data[0].with_layout(&one), &mut out_data[0].with_layout(&to), req[0])
-            }
-
-            fn backward(
-                &self,
-                _: &mut OpContext<'_, '_>,
-                out_grad: Given<'_>,
-                _: Given<'_>,
-                _: Given<'_>,
-                req: &[OpReq],
-                in_grad: &mut [BlobMut<'_>],
-                _: &mut [BlobMut<'_>],
-            ) -> Result<(), Error> {
-                let grad = out_grad.get(0)?;
-                let of = Layout::contiguous(in_grad[0].shape());
+            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                let of = Layout::contiguous(in_grad.shape());
                 let of_grad = self.parted(&of, grad.layout())?.1;
-                let grad = grad.with_layout(&of_grad);
-                let to = Layout::contiguous(self.out_shape(&of.shape)?);
-                let of_out = self.parted(in_grad[0].layout(), &to)?.0;
-                let mut out = in_grad[0].with_layout(&of_out);
-                sum_to(&grad, &mut out, req[0])
+                let to = Layout::contiguous(self.shape(&of.shape)?);
+                let of_out = self.parted(in_grad.layout(), &to)?.0;
+                sum_to(&grad.with_layout(&of_grad), &mut in_grad.with_layout(&of_out), req)
             }
         }
     )*};
 }
 
-copies!(Tile, Repeat);
+copies!(TileParameters, RepeatParameters);
 
 /// Both.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The whole array several times along axes";
-    add("tile", about, Box::new(|given| Ok(Box::new(Tile { parameters: TileParameters::init(given)? }))));
+    add("tile", about, Box::new(make::<TileParameters>));
     let about = "Each element several times along an axis";
-    add("repeat", about, Box::new(|given| Ok(Box::new(Repeat { parameters: RepeatParameters::init(given)? }))));
+    add("repeat", about, Box::new(make::<RepeatParameters>));
 }

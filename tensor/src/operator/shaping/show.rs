@@ -7,17 +7,15 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::copied::{make, Copying};
 use crate::operator::lists::Places;
 use crate::operator::map::{copy, zero};
 use crate::operator::parameters::{Axes, Parameters};
-use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
-use seriatim::Context;
 use smallvec::SmallVec;
 
 /// Of `slice`.
@@ -126,27 +124,31 @@ pub(super) fn without_ones(layout: &Layout, axes: &Axes) -> Result<Layout, Error
     Ok(left)
 }
 
-/// A way to show elements: the layout of the result, of that of the input.
-trait Show: Clone + Send + Sync + 'static {
-    /// Whether the result shows each element of the input.
-    const SHOWS_ALL: bool = true;
-
-    fn params(&self) -> Vec<(&'static str, String)>;
-
-    fn show(&self, layout: &Layout) -> Result<Layout, Error>;
-}
-
+/// Copies the elements that a layout shows, of that of the input. `$shows_all` says whether these
+/// are all.
 macro_rules! shows {
     ($($parameters:ident, $shows_all:literal, |$self:ident, $layout:ident| $show:expr;)*) => {$(
-        impl Show for $parameters {
-            const SHOWS_ALL: bool = $shows_all;
-
-            fn params(&self) -> Vec<(&'static str, String)> {
-                $parameters::params(self)
-            }
-
+        impl $parameters {
             fn show(&$self, $layout: &Layout) -> Result<Layout, Error> {
                 $show
+            }
+        }
+
+        impl Copying for $parameters {
+            fn out_shape(&self, of: &Shape) -> Result<Shape, Error> {
+                self.show(&Layout::contiguous(*of)).map(|shown| shown.shape)
+            }
+
+            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                copy(&data.with_layout(&self.show(data.layout())?), out, req)
+            }
+
+            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                if !$shows_all {
+                    zero(in_grad, req)?;
+                }
+                let shown = self.show(in_grad.layout())?;
+                copy(grad, &mut in_grad.with_layout(&shown), req)
             }
         }
     )*};
@@ -181,73 +183,11 @@ shows! {
     SqueezeParameters, true, |self, layout| without_ones(layout, &self.axis);
 }
 
-#[derive(Clone)]
-struct Shown<S>(S);
-
-impl<S: Show> OperatorProperty for Shown<S> {
-    fn get_params(&self) -> Vec<(&'static str, String)> {
-        self.0.params()
-    }
-
-    fn infer_shape(
-        &self,
-        in_shape: &mut [Option<Shape>],
-        out_shape: &mut [Option<Shape>],
-        _: &mut [Option<Shape>],
-    ) -> Result<bool, Error> {
-        let Some(shape) = in_shape[0] else { return Ok(false) };
-        let shown = self.0.show(&Layout::contiguous(shape))?.shape;
-        assign_shape("output", &mut out_shape[0], shown).map(|()| true)
-    }
-
-    fn types(&self) -> &'static [DType] {
-        &DType::ALL
-    }
-
-    fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], _: &[usize]) -> Vec<usize> {
-        out_grad.to_vec()
-    }
-
-    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl<S: Show> Operator for Shown<S> {
-    fn forward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        in_data: &[Blob<'_>],
-        req: &[OpReq],
-        out_data: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        copy(&in_data[0].with_layout(&self.0.show(in_data[0].layout())?), &mut out_data[0], req[0])
-    }
-
-    fn backward(
-        &self,
-        _: &mut OpContext<'_, '_>,
-        out_grad: Given<'_>,
-        _: Given<'_>,
-        _: Given<'_>,
-        req: &[OpReq],
-        in_grad: &mut [BlobMut<'_>],
-        _: &mut [BlobMut<'_>],
-    ) -> Result<(), Error> {
-        if !S::SHOWS_ALL {
-            zero(&mut in_grad[0], req[0])?;
-        }
-        let shown = self.0.show(in_grad[0].layout())?;
-        copy(&out_grad.get(0)?, &mut in_grad[0].with_layout(&shown), req[0])
-    }
-}
-
 /// All of them.
 pub(super) fn all(add: &mut Builtin<'_>) {
     macro_rules! add {
         ($($name:literal, $parameters:ident, $about:literal;)*) => {$(
-            add($name, $about, Box::new(|given| Ok(Box::new(Shown($parameters::init(given)?)))));
+            add($name, $about, Box::new(make::<$parameters>));
         )*};
     }
     add! {
