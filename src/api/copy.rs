@@ -1,5 +1,6 @@
 //! `Engine::copy` and `Capture::copy`: copies between arrays of devices and pinned arrays, as
-//! operations.
+//! operations; and `RunContext::copy` and `RunContext::zero`, what an operation of the program's
+//! puts on its stream.
 //!
 //! Programs call them, on any thread. A copy is an operation like any other (`src/api/push.rs`),
 //! and in a graph like any other there (`src/api/capture.rs`), or launched with others as a graph
@@ -12,9 +13,11 @@
 
 use crate::api::capture::Capture;
 use crate::api::data::Data;
-use crate::api::device_array::{note, Array, End};
+use crate::api::device_array::{note, Array, End, OfDevice};
+use crate::api::device_data::DeviceData;
 use crate::api::engine::Engine;
 use crate::device::memory::Plain;
+use crate::device::raw::RawStream;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
 use crate::error::{Error, ErrorKind};
@@ -92,6 +95,94 @@ impl Capture {
         let operation = self.op(NAME).context(copy.context).property(copy.property);
         let operation = if copy.is_within { operation.follows() } else { operation };
         operation.read(copy.from.variable()).write(copy.to.variable()).push(move |run| copy.queue(run))
+    }
+}
+
+impl RunContext<'_> {
+    /// Puts a copy of an array to another one of the same length on the stream of the operation,
+    /// among what the closure puts there itself. The operation has declared both arrays, and its
+    /// context is that of the device that is copied to, or of the one that is copied from to pinned
+    /// memory.
+    ///
+    /// [`Engine::copy`] is a whole operation with one copy. This is for operations with several, or
+    /// with a name, a priority or errors of the program's.
+    ///
+    /// # Errors
+    /// [`BufferMismatch`](ErrorKind::BufferMismatch) as for [`Engine::copy`], and if the operation
+    /// runs elsewhere; [`NoStream`](ErrorKind::NoStream) if it has no stream; those of
+    /// [`DeviceData::write_on`](crate::gpu::DeviceData::write_on). If the driver refuses the copy:
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable), or
+    /// [`DeviceLost`](ErrorKind::DeviceLost).
+    ///
+    /// ```
+    /// use seriatim::gpu::{DeviceData, Immediate, PinnedData};
+    /// use seriatim::{Context, Engine, Property};
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let (from, to) = (PinnedData::from_slice(&gpu, &[1u8, 2])?, DeviceData::<u8>::zeros(&gpu, 2)?);
+    /// let back = PinnedData::<u8>::zeros(&gpu, 2)?;
+    /// let (source, target, end) = (from.clone(), to.clone(), back.clone());
+    /// let there = engine.op("there and back").context(gpu.context()).property(Property::CopyToGpu);
+    /// there.read(&from).write(&to).write(&back).push(move |run| {
+    ///     run.copy(&source, &target)?;
+    ///     run.copy(&target, &end)
+    /// })?;
+    /// engine.wait_for_var(back.variable())?;
+    /// assert_eq!(*back.read()?, [1, 2]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn copy<T: Plain>(&self, from: &impl Array<T>, to: &impl Array<T>) -> Result<(), Error> {
+        let copy = Copy::new(&from.end(), &to.end())?;
+        if copy.context != self.context() {
+            let message = format!(
+                "operation '{}' runs on {} and makes a copy of {}: push it with that context",
+                self.name(),
+                self.context(),
+                copy.context
+            );
+            return Err(Error::new(ErrorKind::BufferMismatch, message));
+        }
+        self.stream_for("a copy")?;
+        copy.queue(self)
+    }
+
+    /// Puts the filling of an array of the operation's device with zeros on its stream. The
+    /// operation has declared that it changes the array.
+    ///
+    /// # Errors
+    /// [`NoStream`](ErrorKind::NoStream) if the operation has no stream; those of
+    /// [`DeviceData::write_on`](crate::gpu::DeviceData::write_on); those of the driver, as for
+    /// [`copy`](RunContext::copy).
+    ///
+    /// ```
+    /// use seriatim::gpu::{DeviceData, Immediate, PinnedData};
+    /// use seriatim::{Context, Engine};
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let x = DeviceData::from_slice(&gpu, &[1u8, 2])?;
+    /// let (back, sums) = (PinnedData::<u8>::zeros(&gpu, 2)?, x.clone());
+    /// engine.op("begin").context(gpu.context()).write(&x).push(move |run| run.zero(&sums))?;
+    /// engine.copy(&x, &back)?;
+    /// engine.wait_for_var(back.variable())?;
+    /// assert_eq!(*back.read()?, [0, 0]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn zero<T: Plain>(&self, array: &DeviceData<T>) -> Result<(), Error> {
+        let stream = self.stream_for("a filling")?;
+        array.write_on(self)?;
+        array.end().data.write()?.zero(stream)
+    }
+
+    /// The operation's stream.
+    fn stream_for(&self, what: &str) -> Result<RawStream, Error> {
+        self.stream().ok_or_else(|| {
+            let message = format!(
+                "operation '{}' puts {what} on its stream, and has none: push it to a GPU, not as Async, and ask in its \
+                 closure",
+                self.name()
+            );
+            Error::new(ErrorKind::NoStream, message)
+        })
     }
 }
 

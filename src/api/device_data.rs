@@ -6,8 +6,6 @@
 //! What it has in common with `PinnedData` is in `src/api/device_array.rs`, the memory in
 //! `src/engine/gpu/lease.rs`, copies in `src/api/copy.rs`.
 
-#![forbid(unsafe_code)]
-
 use crate::api::data::Data;
 use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
@@ -114,6 +112,32 @@ impl<T: Plain> DeviceData<T> {
         let array = DeviceData::taken(device, values.len())?;
         device.engine().copy(&staged, &array)?;
         Ok(array)
+    }
+
+    /// Makes an array without filling it, for a program that writes all of it before it reads
+    /// anything: otherwise as [`DeviceData::zeros`], without the operation.
+    ///
+    /// # Safety
+    /// What is not written is not read: the memory has never held a value, or holds those of
+    /// earlier arrays. Where memory of a device is the processor's, as with
+    /// [`Immediate`](crate::gpu::Immediate), reading it before is undefined behaviour.
+    ///
+    /// # Errors
+    /// Those of [`DeviceData::zeros`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let host = PinnedData::from_slice(&gpu, &[3u64, 4])?;
+    /// // SAFETY: the first operation on it writes all of it.
+    /// let x = unsafe { DeviceData::<u64>::uninit(&gpu, 2) }?;
+    /// engine.copy(&host, &x)?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub unsafe fn uninit(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
+        DeviceData::taken(device, length)
     }
 
     /// An array of what its memory held before. Any bytes are values, but they are those of earlier

@@ -83,6 +83,19 @@ impl DeviceHandle {
         self.gpu.context()
     }
 
+    /// The name of the library that drives it, as its back end says: `CUDA` for CUDA's driver. It
+    /// says what an address of the device means.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::Immediate, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// assert_ne!(engine.device(Context::gpu(0))?.driver(), "CUDA");
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn driver(&self) -> &str {
+        self.gpu.backend.name()
+    }
+
     /// The engine.
     ///
     /// ```

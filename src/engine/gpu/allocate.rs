@@ -88,6 +88,7 @@ impl Gpu {
     fn allocate(&self, fleet: &Fleet, kind: MemoryKind, class: usize) -> Result<Buffer, DriverError> {
         let memory = self.backend.memory().expect("it was asked before");
         let memory = self.entered(|| memory.allocate(self.number, kind, bytes_of(class)))?;
+        self.buffers.count_allocation(kind);
         Ok(Buffer { memory, kind, class, owed: Owed::nothing(fleet.rows.timelines) })
     }
 

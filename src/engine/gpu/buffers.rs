@@ -45,7 +45,7 @@ pub struct Buffer {
 ///
 /// ```
 /// let usage = seriatim::gpu::MemoryUsage::default();
-/// assert_eq!((usage.in_use, usage.kept, usage.peak), (0, 0, 0));
+/// assert_eq!((usage.in_use, usage.kept, usage.peak, usage.allocations), (0, 0, 0, 0));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -56,6 +56,8 @@ pub struct MemoryUsage {
     pub kept: usize,
     /// The most that was ever in use.
     pub peak: usize,
+    /// How many buffers the driver has given. Others were used again.
+    pub allocations: usize,
 }
 
 /// The buffers of a device that have no owner, and what all buffers come to.
@@ -155,6 +157,11 @@ impl Buffers {
 
     pub fn usage(&self, kind: MemoryKind) -> MemoryUsage {
         self.lists().usage[kind as usize]
+    }
+
+    /// Counts a buffer that the driver has given.
+    pub fn count_allocation(&self, kind: MemoryKind) {
+        self.lists().usage[kind as usize].allocations += 1;
     }
 
     /// Takes the oldest kept buffer of a class, if it can be used again and no array of the kind
