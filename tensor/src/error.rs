@@ -32,8 +32,13 @@ pub enum ErrorKind {
     UnsupportedType,
     /// The arrays belong to different runtimes, and so to different engines or storages.
     ForeignArray,
-    /// There is no storage, or no kernel, for the context.
+    /// There is no such device, no storage there, or no kernel for it.
     UnsupportedContext,
+    /// Arrays of different contexts are used in one call that has no way from one to the other.
+    ContextMismatch,
+    /// The driver of a device has refused work that was queued, or the device is lost. The engine's
+    /// error is the [`source`](std::error::Error::source).
+    DeviceFailed,
     /// An array is read that nothing has written.
     Unwritten,
     /// An axis, index or range lies outside of the array.
@@ -159,7 +164,14 @@ impl From<seriatim::Error> for Error {
                 let message = format!("an array that was made inside of a captured step is used: return it; {error}");
                 Error::with_source(ErrorKind::InsideStep, message, error)
             }
-            (kind, _) => Error::with_source(kind.unwrap_or(ErrorKind::Engine), error.to_string(), error),
+            (kind, of) => {
+                let kind = kind.unwrap_or(match of {
+                    seriatim::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+                    seriatim::ErrorKind::DeviceUnavailable | seriatim::ErrorKind::DeviceLost => ErrorKind::DeviceFailed,
+                    _ => ErrorKind::Engine,
+                });
+                Error::with_source(kind, error.to_string(), error)
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ const LAYERS: [&str; 16] = [
 ];
 
 /// `kernel` knows no folder but its own and the random numbers that its tests draw.
-const UNSAFE: [&str; 12] = [
+const UNSAFE: [&str; 13] = [
     "dlpack/structs.rs",
     "dlpack/tensor.rs",
     "kernel/simd.rs",
@@ -35,6 +35,7 @@ const UNSAFE: [&str; 12] = [
     "ndarray/chunk.rs",
     "ndarray/cursor.rs",
     "storage/boxed.rs",
+    "storage/device.rs",
     "storage/handle.rs",
     "storage/memory.rs",
     "storage/pool.rs",
@@ -42,8 +43,14 @@ const UNSAFE: [&str; 12] = [
 ];
 
 /// Files whose operations declare what they lend, and say so at an `unsafe` call.
-const LENDS: [&str; 5] =
-    ["dlpack/export.rs", "ndarray/capturing.rs", "ndarray/create.rs", "ndarray/transfer.rs", "operator/kernel_call.rs"];
+const LENDS: [&str; 6] = [
+    "dlpack/export.rs",
+    "ndarray/capturing.rs",
+    "ndarray/copying.rs",
+    "ndarray/create.rs",
+    "ndarray/transfer.rs",
+    "operator/kernel_call.rs",
+];
 
 const LINES: usize = 400;
 
@@ -125,13 +132,13 @@ fn named_tests(row: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The text of the file that a row names, in `tests/` or anywhere in `src/`.
+/// The text of the file that a row names, in `tests/`, in its folder `gpu/`, or anywhere in `src/`.
 fn file_of_tests(name: &str) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["storage", "resource", "ndarray", "operator", "serialize", "kernel"];
     let places = folders.map(|folder| root.join("src").join(folder).join(name));
-    let places =
-        [root.join("tests").join(name), root.join("src").join(name), root.join(name)].into_iter().chain(places);
+    let beside = ["tests", "tests/gpu", "src", ""].map(|folder| root.join(folder).join(name));
+    let places = beside.into_iter().chain(places);
     places.filter_map(|path| fs::read_to_string(path).ok()).next()
 }
 

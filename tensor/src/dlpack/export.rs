@@ -1,12 +1,12 @@
 //! Arrays as tensors of DLPack: an asynchronous operation that reads or changes the array, and ends
 //! when the tensor's deleter runs.
 
-use crate::dlpack::structs::{DLDataType, DLDevice, DLTensor, CPU, FLAG_READ_ONLY};
+use crate::dlpack::structs::{DLDataType, DLDevice, DLTensor, CPU, CUDA, FLAG_READ_ONLY};
 use crate::dlpack::tensor::Tensor;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
-use seriatim::{Completion, Property};
+use seriatim::{Completion, Context, Property};
 use std::sync::mpsc;
 
 /// What ends the loan. The operation ends before the array does.
@@ -32,7 +32,9 @@ impl NDArray {
     ///
     /// # Errors
     /// Those of [`wait_to_read`](NDArray::wait_to_read);
-    /// [`Unwritten`](ErrorKind::Unwritten).
+    /// [`Unwritten`](ErrorKind::Unwritten);
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) on a GPU that CUDA's driver does not
+    /// drive.
     ///
     /// ```
     /// use seriatim_tensor::NDArray;
@@ -47,8 +49,8 @@ impl NDArray {
         self.lend(false)
     }
 
-    /// Waits until nobody uses the array, and lends it to be changed, without a copy. Memory that
-    /// nothing has written is made, with zeros.
+    /// Waits until nobody uses the array, and lends it to be changed, without a copy. Memory of the
+    /// processor that nothing has written is made, with zeros.
     ///
     /// Operations that use the array and were pushed afterwards wait, as
     /// [`to_dlpack`](NDArray::to_dlpack) has it. What the borrower writes is what they see.
@@ -56,7 +58,7 @@ impl NDArray {
     /// # Errors
     /// Those of [`wait_to_read`](NDArray::wait_to_read);
     /// [`OverlappingView`](ErrorKind::OverlappingView); [`ReadOnly`](ErrorKind::ReadOnly);
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory).
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory); on a GPU those of [`to_dlpack`](NDArray::to_dlpack).
     ///
     /// ```
     /// use seriatim_tensor::{NDArray, Runtime};
@@ -72,17 +74,43 @@ impl NDArray {
         self.lend(true)
     }
 
+    /// The device as DLPack names it.
+    fn lent_on(&self) -> Result<DLDevice, Error> {
+        if !self.is_on_device() {
+            return Ok(DLDevice { device_type: CPU, device_id: 0 });
+        }
+        let device = self.runtime().device(self.context())?;
+        if device.driver() != "CUDA" {
+            let message = format!(
+                "{} {} on {} is lent by DLPack, and {} drives that: copy it to Context::cpu(0)",
+                self.dtype(),
+                self.shape(),
+                self.context(),
+                device.driver()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedContext, message));
+        }
+        Ok(DLDevice { device_type: CUDA, device_id: self.context().id() as i32 })
+    }
+
     fn lend(&self, writes: bool) -> Result<Tensor, Error> {
+        let device = self.lent_on()?;
         self.wait_to_read()?;
         let (argument, runtime) = (Argument::from(self), self.runtime().clone());
         let (give, take) = mpsc::sync_channel(1);
         let variable = [argument.variable];
         let (reads, changes) = if writes { (&[][..], &variable[..]) } else { (&variable[..], &[][..]) };
-        let builder = self.runtime().engine().op("lend by DLPack").property(Property::Async);
-        builder.reads(reads.iter().copied()).writes(changes.iter().copied()).push_async(move |_, completion| {
-            // SAFETY: this operation has declared the variable, just above, to change it if
-            // `writes`. It stays open until the tensor's deleter runs, behind the last use.
-            let lent = match unsafe { argument.address(&runtime, writes) } {
+        let block = self.on_device().cloned();
+        let context = block.as_ref().map_or(Context::cpu(0), |_| self.context());
+        let builder = self.runtime().engine().op("lend by DLPack").property(Property::Async).context(context);
+        builder.reads(reads.iter().copied()).writes(changes.iter().copied()).push_async(move |run, completion| {
+            let address = match &block {
+                Some(block) => block.address(run, writes).map(|first| argument.first(first)),
+                // SAFETY: this operation has declared the variable, just above, to change it if
+                // `writes`. It stays open until the tensor's deleter runs, behind the last use.
+                None => unsafe { argument.address(&runtime, writes) },
+            };
+            let lent = match address {
                 Ok(first) => Ok((first.expose_provenance(), completion)),
                 Err(error) => {
                     completion.complete();
@@ -105,7 +133,7 @@ impl NDArray {
         let strides: Vec<i64> = layout.strides[..rank].iter().map(|stride| *stride as i64).collect();
         let dl_tensor = DLTensor {
             data,
-            device: DLDevice { device_type: CPU, device_id: 0 },
+            device,
             ndim: rank as i32,
             dtype: DLDataType::of(self.dtype()),
             shape: std::ptr::null_mut(),

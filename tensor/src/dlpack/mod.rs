@@ -9,6 +9,10 @@
 //! runs, on any thread. Until then what is behind it waits: operations that change the array, and
 //! `wait_all`.
 //!
+//! An array of a GPU is lent as one of CUDA (`kDLCUDA`), if CUDA's driver drives that. What is on
+//! the GPU's streams is done then: the borrower may use any stream, and is done before the deleter
+//! runs.
+//!
 //! **In.** [`Runtime::from_dlpack`](crate::Runtime::from_dlpack) makes an array in the memory of
 //! the other library. The deleter is called behind the last operation on it, where the array's own
 //! memory would be freed.
@@ -31,7 +35,7 @@ mod structs;
 mod tensor;
 
 pub use structs::{
-    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, CPU, CUDA_HOST,
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, CPU, CUDA, CUDA_HOST,
     FLAG_IS_COPIED, FLAG_READ_ONLY,
 };
 pub use tensor::Tensor;

@@ -8,6 +8,9 @@ use std::ffi::c_void;
 
 /// The type of a device that is the processor (`kDLCPU`).
 pub const CPU: i32 = 1;
+
+/// The type of a device that is a GPU by CUDA (`kDLCUDA`).
+pub const CUDA: i32 = 2;
 /// The type of a device that is pinned memory of the processor (`kDLCUDAHost`).
 pub const CUDA_HOST: i32 = 3;
 /// The bit of [`DLManagedTensorVersioned::flags`] by which nobody may change the memory.

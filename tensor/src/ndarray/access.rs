@@ -16,7 +16,7 @@ use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
-use seriatim::{Context, Variable};
+use seriatim::{Context, Device, Variable};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -91,7 +91,7 @@ impl Argument {
         // SAFETY: as the caller says.
         let memory = unsafe { runtime.chunks().get(self.number).memory() };
         let base = match memory {
-            Some(memory) => memory.address().as_ptr(),
+            Some(memory) => memory.address(false)?.as_ptr(),
             None if self.layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
             None => return Err(self.unwritten()),
         };
@@ -104,6 +104,9 @@ impl Argument {
 
     #[cold]
     fn unwritten(&self) -> Error {
+        if self.context.device() == Device::Gpu {
+            return unreachable_from_here(self.context);
+        }
         let message = format!("{} {} is read, and nothing has written it", self.dtype, self.layout.shape);
         Error::new(ErrorKind::Unwritten, message)
     }
@@ -125,7 +128,7 @@ impl Argument {
         if memory.is_read_only() {
             return Err(self.read_only());
         }
-        Ok(BlobMut(self.place(memory.address().as_ptr(), shared)))
+        Ok(BlobMut(self.place(memory.address(true)?.as_ptr(), shared)))
     }
 
     #[cold]
@@ -160,8 +163,20 @@ impl Argument {
             // SAFETY: as the caller says.
             unsafe { self.read(runtime, true) }?.0.base
         };
-        Ok(base.wrapping_add(self.layout.offset * self.dtype.size()))
+        Ok(self.first(base))
     }
+
+    /// The address of the first element in memory that begins here.
+    pub fn first(&self, base: *mut u8) -> *mut u8 {
+        base.wrapping_add(self.layout.offset * self.dtype.size())
+    }
+}
+
+/// No call pushes an operation of the processor on an array of a device: it is refused before.
+#[cold]
+fn unreachable_from_here(context: Context) -> Error {
+    let message = format!("an operation of the processor cannot reach an array of {context}: copy it to the processor");
+    Error::new(ErrorKind::UnsupportedContext, message)
 }
 
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::capturing;
-use crate::ndarray::chunk::Chunk;
+use crate::ndarray::chunk::{Chunk, Placed};
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
@@ -72,12 +72,14 @@ impl Drop for Owner {
             // SAFETY: the last owner is gone. If the variable is private, the graph is gone that
             // had one, and with it all operations that name the variable; else the deletion comes
             // after them. Views and arrays that are attached have chunks of their own.
-            let (memory, attached) = unsafe { runtime.chunks().get(number).clear() };
-            drop(memory);
+            let (memory, placed, attached) = unsafe { runtime.chunks().get(number).clear() };
+            drop((memory, placed));
             runtime.chunks().give(number);
             drop(attached);
         };
-        if self.chunk().is_private() {
+        // Operations of a device have shares of its memory, and do not name the chunk. The last
+        // share that is dropped deletes the variable.
+        if self.chunk().is_private() || matches!(self.chunk().placed(), Some(Placed::Device(_))) {
             return free();
         }
         let free = move |_: &seriatim::RunContext<'_>| free();
@@ -94,14 +96,18 @@ fn next_id() -> u64 {
 }
 
 impl NDArray {
-    /// An array in new memory, which the first operation that writes to it makes.
+    /// An array in new memory. That of a device is made here; other memory is made by the first
+    /// operation that writes to it.
     pub(crate) fn new(runtime: &Runtime, shape: Shape, dtype: DType, context: Context) -> Result<NDArray, Error> {
-        Runtime::check(context)?;
+        let placed = runtime.place(shape, dtype, context)?;
         let number = runtime.chunks().take().ok_or_else(|| {
             Error::new(ErrorKind::OutOfMemory, "there are more than two thousand million arrays: drop some")
         })?;
-        runtime.chunks().get(number).begin();
-        let variable = runtime.engine().new_variable();
+        let chunk = runtime.chunks().get(number);
+        chunk.begin();
+        let variable = placed.as_ref().map_or_else(|| runtime.engine().new_variable(), Placed::variable);
+        // SAFETY: the record was just taken, and its first owner is made below.
+        placed.into_iter().for_each(|placed| unsafe { chunk.place(placed) });
         let owner = Owner { runtime: runtime.clone(), number, variable };
         let layout = Layout::contiguous(shape);
         let array = NDArray { owner, variable, dtype, context, layout, elements: shape.size(), id: next_id() };

@@ -19,7 +19,7 @@ use crate::ndarray::array::NDArray;
 use crate::ndarray::runtime::Runtime;
 use crate::resource::manager::Granted;
 use crate::resource::ResourceRequest;
-use seriatim::{Context, Graph, Name, RunContext, Variable};
+use seriatim::{Context, Graph, Name, Property, RunContext, Variable};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -35,9 +35,13 @@ thread_local! {
 /// What an operation of a graph does in each replay.
 type Run = Box<dyn FnMut(&RunContext<'_>) -> Result<(), Error> + Send>;
 
+/// Where calls of operators run.
+const PROCESSOR: (Context, Property) = (Context::cpu(0), Property::Normal);
+
 /// A call that was kept.
 struct Recorded {
     name: Name,
+    place: (Context, Property),
     reads: SmallVec<[Variable; 4]>,
     writes: SmallVec<[Variable; 4]>,
     run: Run,
@@ -62,6 +66,13 @@ pub(crate) struct Use {
     pub argument: Argument,
     /// Whether it writes each element and reads none.
     pub covers: bool,
+}
+
+/// What a copy reads or writes: an array, or other memory of a variable.
+pub(crate) struct Side {
+    pub variable: Variable,
+    pub elements: usize,
+    pub used: Option<Use>,
 }
 
 /// Whether the thread captures.
@@ -141,7 +152,8 @@ pub(crate) fn record(
     run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
     with(runtime, |recorder| {
-        let mut recorded = Recorded { name, reads: SmallVec::new(), writes: also.collect(), run: Box::new(run) };
+        let (reads, writes, run) = (SmallVec::new(), also.collect(), Box::new(run));
+        let mut recorded = Recorded { name, place: PROCESSOR, reads, writes, run };
         for used in uses.0 {
             recorded.reads.push(used.argument.variable);
             recorder.begin(&used);
@@ -151,6 +163,20 @@ pub(crate) fn record(
             recorder.begin(&used);
         }
         recorder.calls.push(recorded);
+    })
+}
+
+/// Keeps a copy, or what belongs to one: it reads one side and writes the other.
+pub(crate) fn record_between(
+    runtime: &Runtime,
+    (name, place): (Name, (Context, Property)),
+    (from, to): (Option<Side>, Side),
+    run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
+    with(runtime, |recorder| {
+        let (reads, writes) = (from.iter().map(|side| side.variable).collect(), [to.variable].into_iter().collect());
+        from.iter().chain([&to]).filter_map(|side| side.used.as_ref()).for_each(|used| recorder.begin(used));
+        recorder.calls.push(Recorded { name, place, reads, writes, run: Box::new(run) });
     })
 }
 
@@ -195,6 +221,7 @@ impl Recorder {
         let (runtime, variable) = (self.runtime.clone(), argument.variable);
         self.fresh.push(Recorded {
             name: Name::from("fresh"),
+            place: PROCESSOR,
             reads: SmallVec::new(),
             writes: [variable].into_iter().collect(),
             run: Box::new(move |_| {
@@ -223,9 +250,10 @@ impl Recorder {
         }
         let mut kept = Some(kept);
         let calls = std::mem::take(&mut self.calls);
-        for Recorded { name, reads, writes, mut run } in std::mem::take(&mut self.fresh).into_iter().chain(calls) {
+        let calls = std::mem::take(&mut self.fresh).into_iter().chain(calls);
+        for Recorded { name, place, reads, writes, mut run } in calls {
             let kept = kept.take();
-            capture.op(name).reads(reads).writes(writes).push(move |ctx| {
+            capture.op(name).context(place.0).property(place.1).reads(reads).writes(writes).push(move |ctx| {
                 let _ = &kept;
                 run(ctx)
             })?;

@@ -8,11 +8,32 @@
 //! variable, which comes after all operations that name the variable. So operations keep no count
 //! of references, and no worker looks at one.
 
+use crate::storage::device::DeviceBlock;
 use crate::storage::memory::Memory;
+use seriatim::gpu::PinnedData;
+use seriatim::Variable;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
+
+/// Memory that the engine has made for an array, with the array's variable.
+#[derive(Debug)]
+pub(crate) enum Placed {
+    /// On a device. No operation of the processor reaches it.
+    Device(DeviceBlock),
+    /// Of the processor, where a device copies from and to. The chunk's memory is the same.
+    Pinned(PinnedData<u8>),
+}
+
+impl Placed {
+    pub fn variable(&self) -> Variable {
+        match self {
+            Placed::Device(block) => block.variable(),
+            Placed::Pinned(pinned) => pinned.variable(),
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Chunk {
@@ -23,12 +44,15 @@ pub(crate) struct Chunk {
     /// Only operations touch it that have declared the chunk's variable: those that change the
     /// variable as if by `&mut`, the others as if by `&`.
     memory: UnsafeCell<Option<Memory>>,
+    /// Memory that the engine has made. Set before the first owner is known to others.
+    placed: UnsafeCell<Option<Placed>>,
     /// What `autograd` attaches.
     gradient: UnsafeCell<OnceLock<Box<dyn Any + Send + Sync>>>,
 }
 
 // SAFETY: `memory` is guarded by the variable, as said there; a `Memory` is `Send` and `Sync`. The
-// gradient is `Send` and `Sync`, and set once while there are several owners.
+// gradient is `Send` and `Sync`, and set once while there are several owners; `placed` likewise, and
+// it changes only while there is one owner, or none.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -61,6 +85,25 @@ impl Chunk {
         self.is_private.load(Relaxed)
     }
 
+    /// Puts memory there that the engine has made.
+    ///
+    /// # Safety
+    /// The caller has the record alone: it has just begun.
+    pub unsafe fn place(&self, placed: Placed) {
+        if let Placed::Pinned(pinned) = &placed {
+            // SAFETY: as the caller says.
+            *unsafe { self.memory_mut() } = Some(Memory::Pinned(pinned.clone()));
+        }
+        // SAFETY: as the caller says.
+        *unsafe { &mut *self.placed.get() } = Some(placed);
+    }
+
+    /// The memory that the engine has made, if it has.
+    pub fn placed(&self) -> Option<&Placed> {
+        // SAFETY: only `place` and `clear` change it, and then nobody else has the record.
+        unsafe { (*self.placed.get()).as_ref() }
+    }
+
     /// What is attached, if anything is.
     pub fn gradient(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
         // SAFETY: only `clear` changes it otherwise, and then nobody else has the record.
@@ -90,14 +133,17 @@ impl Chunk {
         unsafe { &mut *self.memory.get() }
     }
 
-    /// Makes the record ready for another array: takes the memory and what is attached.
+    /// Makes the record ready for another array: takes the memory, of both kinds, and what is
+    /// attached.
     ///
     /// # Safety
     /// The caller has the record alone: no owner is left and no operation that names the variable.
-    pub unsafe fn clear(&self) -> (Option<Memory>, Option<Box<dyn Any + Send + Sync>>) {
+    pub unsafe fn clear(&self) -> (Option<Memory>, Option<Placed>, Option<Box<dyn Any + Send + Sync>>) {
         // SAFETY: nobody else has the record.
         let attached = unsafe { &mut *self.gradient.get() }.take();
         // SAFETY: as above.
-        (unsafe { self.memory_mut() }.take(), attached)
+        let placed = unsafe { &mut *self.placed.get() }.take();
+        // SAFETY: as above.
+        (unsafe { self.memory_mut() }.take(), placed, attached)
     }
 }

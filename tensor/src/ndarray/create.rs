@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Argument, BlobMut, SHORT};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing::{self, Use};
+use crate::ndarray::placing::check_processor;
 use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -35,20 +36,77 @@ impl Runtime {
         NDArray::new(self, Shape::new(shape.as_ref())?, dtype, Context::cpu(0))
     }
 
-    /// An empty array in memory of a context: `cpu` or `cpu_pinned`.
+    /// An empty array in memory of a context: `cpu`, `cpu_pinned` or `gpu`.
+    ///
+    /// Memory of a GPU is made here, by the engine, and that of `cpu_pinned(i)` too if there is a
+    /// `gpu(i)`, with which it is registered; that one is zero from the start. An array of a GPU can
+    /// be copied to and from, and no operator has a kernel for it.
     ///
     /// # Errors
-    /// Also [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    /// Also [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such GPU;
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) and [`DeviceFailed`](ErrorKind::DeviceFailed);
+    /// [`Capturing`](ErrorKind::Capturing) for a GPU while a step is captured.
     ///
     /// ```
     /// use seriatim_tensor::{DType, ErrorKind, Runtime};
-    /// use seriatim::{Context, Variable};
-    /// let refused = Runtime::global()?.empty_in([3], DType::F32, Context::gpu(0)).unwrap_err();
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// let refused = Runtime::global()?.empty_in([3], DType::F32, Context::gpu(200)).unwrap_err();
     /// assert_eq!(refused.kind(), ErrorKind::UnsupportedContext);
+    /// // Devices that are the processor, for tests.
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let x = runtime.empty_in([3], DType::F32, Context::gpu(0))?;
+    /// assert_eq!(x.to_vec::<f32>().unwrap_err().kind(), ErrorKind::Unwritten);
+    /// assert_eq!(x.square().unwrap_err().kind(), ErrorKind::UnsupportedContext);
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn empty_in(&self, shape: impl AsRef<[usize]>, dtype: DType, context: Context) -> Result<NDArray, Error> {
         NDArray::new(self, Shape::new(shape.as_ref())?, dtype, context)
+    }
+
+    /// An array of zeros in memory of a context. That of a GPU is filled by its driver.
+    ///
+    /// # Errors
+    /// Those of [`empty_in`](Runtime::empty_in), and those of a push.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::{DType, Runtime};
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let x = runtime.zeros_in([2], DType::I32, Context::gpu(0))?;
+    /// assert_eq!(x.to_vec::<i32>()?, [0, 0]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn zeros_in(&self, shape: impl AsRef<[usize]>, dtype: DType, context: Context) -> Result<NDArray, Error> {
+        let array = self.empty_in(shape, dtype, context)?;
+        if array.is_on_device() { array.zero_on_device() } else { array.fill(0i64) }?;
+        Ok(array)
+    }
+
+    /// An array with the values of a slice, in memory of a context.
+    ///
+    /// # Errors
+    /// Those of [`empty_in`](Runtime::empty_in) and of
+    /// [`copy_from_slice`](NDArray::copy_from_slice).
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::Runtime;
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], Context::gpu(0))?;
+    /// let y = x.as_in_context(Context::cpu(0))?.add_scalar(1.0)?;
+    /// y.copy_to(&x)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn from_slice_in<T: Element>(
+        &self,
+        values: &[T],
+        shape: impl AsRef<[usize]>,
+        context: Context,
+    ) -> Result<NDArray, Error> {
+        let array = self.empty_in(shape, T::DTYPE, context)?;
+        array.copy_from_slice(values)?;
+        Ok(array)
     }
 
     /// An array of one value, converted to the type.
@@ -201,7 +259,8 @@ impl NDArray {
     /// Writes one value everywhere, converted to the array's type.
     ///
     /// # Errors
-    /// [`OverlappingView`](ErrorKind::OverlappingView), and those of a push.
+    /// [`OverlappingView`](ErrorKind::OverlappingView),
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) on a GPU, and those of a push.
     ///
     /// ```
     /// use seriatim_tensor::NDArray;
@@ -260,6 +319,8 @@ impl NDArray {
         other: Option<Variable>,
         mut write: impl FnMut(BlobMut<'_>) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
+        check_processor(std::iter::once(self))
+            .map_err(|error| error.within(format_args!("operation '{name}' of {} {}", self.dtype(), self.shape())))?;
         let (argument, runtime) = (Argument::from(self), self.runtime().clone());
         let mut run = move |_: &RunContext<'_>| {
             // SAFETY: this operation declares to change the variable, just below.

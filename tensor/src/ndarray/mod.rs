@@ -3,14 +3,17 @@
 //! `runtime.rs` has what arrays live on, `chunk.rs` the memory that views share, `array.rs` the
 //! array itself. `create.rs` and `transfer.rs` have its methods that need no operator, `access.rs`
 //! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
-//! has numbers that operations read, and `capturing.rs` what a thread captures.
+//! has numbers that operations read, and `capturing.rs` what a thread captures. `placing.rs` knows
+//! in which contexts arrays can be, and `copying.rs` copies between the processor and devices.
 
 pub(crate) mod access;
 pub(crate) mod array;
 pub(crate) mod capturing;
 mod chunk;
+pub(crate) mod copying;
 mod create;
 pub(crate) mod cursor;
 pub(crate) mod parameter;
+pub(crate) mod placing;
 pub(crate) mod runtime;
 mod transfer;

@@ -4,9 +4,10 @@
 
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::ndarray::capturing;
 use crate::ndarray::chunk::Chunk;
+use crate::ndarray::placing::Devices;
 use crate::resource::manager::Manager;
 use crate::storage::slots::Slots;
 use crate::storage::Storage;
@@ -19,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 ///
 /// A handle: clones are the same runtime, and arrays have one each. Arrays of one runtime go
 /// together; a call that is given arrays of two is refused with
-/// [`ForeignArray`](ErrorKind::ForeignArray). [`Runtime::global`] is on [`Engine::global`].
+/// [`ForeignArray`](crate::ErrorKind::ForeignArray). [`Runtime::global`] is on [`Engine::global`].
 ///
 /// ```
 /// use seriatim::{Engine, Kind};
@@ -38,6 +39,7 @@ struct Inner {
     storage: Storage,
     chunks: Slots<Chunk>,
     resources: Manager,
+    devices: Devices,
     /// Chunks whose deletion the engine has refused.
     lost: AtomicUsize,
 }
@@ -100,8 +102,8 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         let resources = Manager::new(&self.engine, self.temp_spaces);
         let storage = self.storage.unwrap_or_else(|| Storage::builder().build());
-        let (chunks, lost) = (Slots::new(), AtomicUsize::new(0));
-        Runtime(Arc::new(Inner { engine: self.engine, storage, chunks, resources, lost }))
+        let (chunks, devices, lost) = (Slots::new(), Devices::default(), AtomicUsize::new(0));
+        Runtime(Arc::new(Inner { engine: self.engine, storage, chunks, resources, devices, lost }))
     }
 }
 
@@ -131,7 +133,7 @@ impl Runtime {
     /// The runtime of the process, on [`Engine::global`].
     ///
     /// # Errors
-    /// [`Engine`](ErrorKind::Engine) if there is no global engine.
+    /// [`Engine`](crate::ErrorKind::Engine) if there is no global engine.
     ///
     /// ```
     /// let x = seriatim_tensor::Runtime::global()?.from_slice(&[1i64], [1])?;
@@ -229,23 +231,16 @@ impl Runtime {
         &self.0.resources
     }
 
+    pub(super) fn devices(&self) -> &Devices {
+        &self.0.devices
+    }
+
     pub(crate) fn lose(&self) {
         self.0.lost.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn is(&self, other: &Runtime) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Refuses a context that arrays cannot be in.
-    pub(crate) fn check(context: Context) -> Result<(), Error> {
-        match context.device() {
-            seriatim::Device::Cpu | seriatim::Device::CpuPinned => Ok(()),
-            _ => {
-                let message = format!("arrays lie in memory of the processor, and there is no kernel for {context}");
-                Err(Error::new(ErrorKind::UnsupportedContext, message))
-            }
-        }
     }
 }
 

@@ -16,7 +16,9 @@ impl NDArray {
     /// [`ShapeMismatch`](ErrorKind::ShapeMismatch) if there are not as many as the array has;
     /// [`UnsupportedType`](ErrorKind::UnsupportedType) if they are of another type;
     /// [`OutOfMemory`](ErrorKind::OutOfMemory);
-    /// [`OverlappingView`](ErrorKind::OverlappingView); those of a push.
+    /// [`OverlappingView`](ErrorKind::OverlappingView);
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for a part of an array of a GPU; those
+    /// of a push.
     ///
     /// ```
     /// use seriatim_tensor::{DType, NDArray};
@@ -29,6 +31,9 @@ impl NDArray {
         self.check_type::<T>()?;
         self.check_length(values.len())?;
         self.check_writable()?;
+        if self.is_on_device() {
+            return self.copy_slice_to_device(values);
+        }
         let mut staged = self.runtime().storage().alloc(size_of_val(values), self.context())?;
         staged.elements_mut::<T>(values.len()).copy_from_slice(values);
         let count = values.len();
@@ -54,6 +59,9 @@ impl NDArray {
         capturing::refuse("an array is read")?;
         self.check_type::<T>()?;
         self.check_length(values.len())?;
+        if self.is_on_device() {
+            return self.copy_device_to_slice(values);
+        }
         self.wait_to_read()?;
         let (argument, runtime) = (Argument::from(self), self.runtime());
         runtime.engine().scope(|scope| {

@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 use crate::dtype::DType;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::operator::op::Op;
+use crate::operator::tape;
 use crate::request::OpReq;
 use seriatim::Context;
 use std::sync::OnceLock;
@@ -229,13 +230,24 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn copy(&self) -> Result<NDArray, Error> {
+        if self.is_on_device() {
+            let copy = self.runtime().empty_in(self.shape(), self.dtype(), self.context())?;
+            self.copy_to(&copy)?;
+            return Ok(copy);
+        }
         cached!("_copy")?.invoke(&[self])
     }
 
     /// Writes the values into another array of the same shape, converted to its type (`copyto`).
     ///
+    /// The other array may lie in another context. If one lies on a GPU, both have the same type,
+    /// and the copy is an operation of the GPU; a part of an array of a GPU can be read, and not be
+    /// written.
+    ///
     /// # Errors
-    /// As for [`add`](NDArray::add).
+    /// As for [`add`](NDArray::add); [`UnsupportedContext`](ErrorKind::UnsupportedContext) for a
+    /// part of an array of a GPU that is written. At the wait, with shape and contexts,
+    /// [`DeviceFailed`](ErrorKind::DeviceFailed) if the driver refuses the copy.
     ///
     /// ```
     /// # use seriatim_tensor::{DType, NDArray};
@@ -245,6 +257,13 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn copy_to(&self, other: &NDArray) -> Result<(), Error> {
+        if self.is_on_device() || other.is_on_device() {
+            if tape::is_recording() && [self, other].into_iter().any(tape::is_tracked) {
+                let message = "an array of which gradients are recorded is copied from or to a GPU: pause recording";
+                return Err(Error::new(ErrorKind::Recording, message));
+            }
+            return self.copy_across(other);
+        }
         match self.dtype() == other.dtype() {
             true => cached!("_copy")?.invoke_into(&[self], &[(other, OpReq::Write)]),
             false => cast(other.dtype())?.invoke_into(&[self], &[(other, OpReq::Write)]),
@@ -269,7 +288,7 @@ impl NDArray {
     /// The same values in memory of a context, or the array itself if it is there.
     ///
     /// # Errors
-    /// [`UnsupportedContext`](crate::ErrorKind::UnsupportedContext), and those of a push.
+    /// Those of [`empty_in`](crate::Runtime::empty_in) and of [`copy_to`](NDArray::copy_to).
     ///
     /// ```
     /// # use seriatim_tensor::NDArray;

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
+use crate::ndarray::placing::check_processor;
 use crate::ndarray::runtime::Runtime;
 use crate::operator::kernel_call::{described, Input, KernelCall, Output};
 use crate::operator::op::Op;
@@ -32,7 +33,8 @@ impl Op {
     /// # Errors
     /// [`WrongArguments`](ErrorKind::WrongArguments), [`ShapeMismatch`](ErrorKind::ShapeMismatch),
     /// [`UnsupportedType`](ErrorKind::UnsupportedType), [`ForeignArray`](ErrorKind::ForeignArray),
-    /// with the operator, and the shapes and types of its arguments; those of a push.
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for arrays of a GPU, and
+    /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some are there, with the operator, and the shapes and types of its arguments; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};
@@ -176,6 +178,7 @@ impl Op {
             let message = "its arrays belong to different runtimes: copy values by to_vec and from_slice";
             return wrong(ErrorKind::ForeignArray, message.into());
         }
+        check_processor(inputs.iter().chain(outputs).copied()).map_err(|error| self.said(inputs, &error))?;
         let mut shapes: SmallVec<[Option<Shape>; 6]> = inputs.iter().map(|array| Some(array.shape())).collect();
         let mut types: SmallVec<[Option<DType>; 6]> = inputs.iter().map(|array| Some(array.dtype())).collect();
         let of = |at: usize| outputs.get(at).copied();

@@ -1,11 +1,12 @@
 //! Storage: memory that is given out, comes back, and is given out again.
 //!
 //! `pool.rs` has the storage, `handle.rs` its blocks, `memory.rs` what arrays lie in, `classes.rs`
-//! the sizes, `slots.rs` the lists without a lock, and `boxed.rs` values in blocks. Programs use
-//! [`Storage`] by itself, or leave it to the arrays.
+//! the sizes, `slots.rs` the lists without a lock, and `boxed.rs` values in blocks. `device.rs` has
+//! memory of devices, by the engine. Programs use [`Storage`] by itself, or leave it to the arrays.
 
 pub(crate) mod boxed;
 mod classes;
+pub(crate) mod device;
 mod handle;
 pub(crate) mod memory;
 mod pool;

@@ -176,7 +176,10 @@ fn pool_of(context: Context) -> Result<usize, Error> {
         Device::Cpu => Ok(0),
         Device::CpuPinned => Ok(1),
         _ => {
-            let message = format!("this storage has memory of the processor only, and none of {context}");
+            let message = format!(
+                "a storage has memory of the processor, and none of {context}: Runtime::empty_in, statistics and \
+                 release_all of a runtime have that of devices"
+            );
             Err(Error::new(ErrorKind::UnsupportedContext, message))
         }
     }
@@ -286,7 +289,8 @@ impl Storage {
         self.0.release(pool);
     }
 
-    /// What it has given out and kept of a context's kind of memory. While other threads use the
+    /// What it has given out and kept of a context's kind of memory. That of devices is the engine's:
+    /// [`Runtime::statistics`](crate::Runtime::statistics). While other threads use the
     /// storage, the numbers may be of different moments.
     ///
     /// # Errors

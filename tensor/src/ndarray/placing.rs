@@ -1,0 +1,207 @@
+//! In which contexts arrays can be: which memory a new array gets, how much of it there is, and
+//! which calls have kernels for it.
+//!
+//! `array.rs` asks for the memory of new arrays, and all that pushes operations of the processor
+//! asks [`check_processor`]. The engine knows the devices: a runtime looks each of them up once.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::array::NDArray;
+use crate::ndarray::capturing;
+use crate::ndarray::chunk::Placed;
+use crate::ndarray::runtime::Runtime;
+use crate::shape::{Layout, Shape};
+use crate::storage::device::{DeviceBlock, Staging};
+use crate::storage::Statistics;
+use seriatim::gpu::{DeviceHandle, MemoryKind};
+use seriatim::{Context, Device};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::OnceLock;
+
+/// So many devices are looked up once; others each time.
+const KNOWN: usize = 16;
+
+/// The devices that a runtime has looked up, and how many arrays it has asked them for.
+#[derive(Default)]
+pub(super) struct Devices {
+    /// None for a device that was not there.
+    known: [OnceLock<Option<DeviceHandle>>; KNOWN],
+    /// On the device, and in its pinned memory.
+    requests: [[AtomicUsize; 2]; KNOWN],
+}
+
+impl Devices {
+    fn count(&self, context: Context, kind: MemoryKind) {
+        if let Some(requests) = self.requests.get(context.id() as usize) {
+            requests[usize::from(kind == MemoryKind::Pinned)].fetch_add(1, Relaxed);
+        }
+    }
+
+    fn requests(&self, context: Context, kind: MemoryKind) -> usize {
+        let counted = self.requests.get(context.id() as usize);
+        counted.map_or(0, |requests| requests[usize::from(kind == MemoryKind::Pinned)].load(Relaxed))
+    }
+}
+
+impl Runtime {
+    /// The device of a context, which is that of a GPU or of memory pinned for it.
+    pub(crate) fn device(&self, context: Context) -> Result<DeviceHandle, Error> {
+        let find = || self.engine().device(Context::gpu(context.id()));
+        let known = self.devices().known.get(context.id() as usize);
+        if let Some(Some(device)) = known.map(|known| known.get_or_init(|| find().ok())) {
+            return Ok(device.clone());
+        }
+        find().map_err(|error| {
+            let kind = match error.kind() {
+                seriatim::ErrorKind::DeviceUnavailable | seriatim::ErrorKind::UnknownDevice => {
+                    ErrorKind::UnsupportedContext
+                }
+                _ => Error::from(error.clone()).kind(),
+            };
+            let message = format!("there is no memory of {context}: {error}; or use Context::cpu(0)");
+            Error::with_source(kind, message, error)
+        })
+    }
+
+    /// The device that memory of `cpu_pinned` is made for, if it is there. In a captured step there
+    /// is none, as its arrays are private to a graph.
+    fn pinned_for(&self, context: Context) -> Option<DeviceHandle> {
+        if context.device() != Device::CpuPinned || capturing::is_active() {
+            return None;
+        }
+        let known = self.devices().known.get(context.id() as usize)?;
+        known.get_or_init(|| self.engine().device(Context::gpu(context.id())).ok()).clone()
+    }
+
+    /// Memory for a new array, if its context is one of which the engine has the memory.
+    pub(super) fn place(&self, shape: Shape, dtype: DType, context: Context) -> Result<Option<Placed>, Error> {
+        let bytes = shape.size() * dtype.size();
+        let within = |error: Error| error.within(format_args!("an array of {dtype} {shape} on {context}"));
+        match context.device() {
+            Device::Gpu => {
+                capturing::refuse("an array of a GPU is made")?;
+                let device = self.device(context).map_err(within)?;
+                let block = DeviceBlock::new(&device, bytes).map_err(within)?;
+                self.devices().count(context, MemoryKind::Device);
+                Ok(Some(Placed::Device(block)))
+            }
+            Device::CpuPinned => {
+                let Some(device) = self.pinned_for(context) else { return Ok(None) };
+                let Staging(pinned) = Staging::new(&device, bytes).map_err(within)?;
+                self.devices().count(context, MemoryKind::Pinned);
+                Ok(Some(Placed::Pinned(pinned)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What there is of a context's kind of memory: of the storage, or of the engine for a GPU and
+    /// for memory that is pinned for one. Those of a GPU are of all that the engine has there, but
+    /// `requests`, which are the arrays of this runtime.
+    ///
+    /// The limit of a GPU's memory is that of the engine,
+    /// [`gpu_memory`](seriatim::Builder::gpu_memory).
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such device.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::{DType, Runtime};
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let x = runtime.zeros_in([256], DType::F32, Context::gpu(0))?;
+    /// let now = runtime.statistics(Context::gpu(0))?;
+    /// assert_eq!((now.live, now.requests, now.system_calls), (1024, 1, 1));
+    /// # drop(x);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn statistics(&self, context: Context) -> Result<Statistics, Error> {
+        let (device, kind, of_storage) = match context.device() {
+            Device::Gpu => (Some(self.device(context)?), MemoryKind::Device, Statistics::default()),
+            _ => (self.pinned_for(context), MemoryKind::Pinned, self.storage().statistics(context)?),
+        };
+        let Some(device) = device else { return Ok(of_storage) };
+        let of_engine = device.memory(kind);
+        Ok(Statistics {
+            live: of_storage.live + of_engine.in_use,
+            pooled: of_storage.pooled + of_engine.kept,
+            // Those of two pools were not at one moment: this is the most that they can have been.
+            peak: of_storage.peak + of_engine.peak,
+            requests: of_storage.requests + self.devices().requests(context, kind),
+            system_calls: of_storage.system_calls + of_engine.allocations,
+        })
+    }
+
+    /// Gives the kept memory of a context back to the system, or to the driver of its device.
+    ///
+    /// A driver may wait for its device when it frees. So the engine does that, and this call
+    /// returns at once; [`wait_all`](Runtime::wait_all) waits until it is done. With a GPU's memory
+    /// goes what is pinned for it.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such device.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::{DType, Runtime};
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// drop(runtime.zeros_in([256], DType::F32, Context::gpu(0))?);
+    /// runtime.wait_all()?;
+    /// assert_eq!(runtime.statistics(Context::gpu(0))?.pooled, 1024);
+    /// runtime.release_all(Context::gpu(0))?;
+    /// runtime.wait_all()?;
+    /// assert_eq!(runtime.statistics(Context::gpu(0))?.pooled, 0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn release_all(&self, context: Context) -> Result<(), Error> {
+        if context.device() == Device::Gpu {
+            self.device(context)?.trim();
+            return Ok(());
+        }
+        self.pinned_for(context).into_iter().for_each(|device| _ = device.trim());
+        self.storage().release_all(context)
+    }
+}
+
+impl NDArray {
+    /// Whether it lies where only operations of a device reach it.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.context().device() == Device::Gpu
+    }
+
+    /// Whether it shows all elements of its memory, one after the other.
+    pub(super) fn is_all(&self) -> bool {
+        *self.layout() == Layout::contiguous(self.shape()) && self.size() == self.elements()
+    }
+}
+
+/// Refuses arrays of a device, for which there are no kernels.
+///
+/// # Errors
+/// [`ContextMismatch`](ErrorKind::ContextMismatch) if others lie elsewhere;
+/// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+pub(crate) fn check_processor<'a>(arrays: impl Iterator<Item = &'a NDArray> + Clone) -> Result<(), Error> {
+    match arrays.clone().find(|array| array.is_on_device()) {
+        None => Ok(()),
+        Some(first) => Err(refused(first.context(), arrays.map(NDArray::context))),
+    }
+}
+
+#[cold]
+fn refused(on: Context, mut all: impl Iterator<Item = Context>) -> Error {
+    let (kind, message) = match all.find(|other| *other != on) {
+        Some(other) => {
+            let message = format!("its arrays lie on {on} and on {other}: bring them to one by as_in_context");
+            (ErrorKind::ContextMismatch, message)
+        }
+        None => {
+            let message = format!(
+                "it has no kernel for {on}: bring its arrays to the processor by as_in_context(Context::cpu(0))"
+            );
+            (ErrorKind::UnsupportedContext, message)
+        }
+    };
+    Error::new(kind, message)
+}

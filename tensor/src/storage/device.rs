@@ -1,0 +1,111 @@
+//! Memory of devices, by the engine: what an array of a GPU lies in, and pinned memory by which
+//! values come there and back.
+//!
+//! Used by `ndarray/placing.rs`, which makes it for arrays, and `ndarray/copying.rs`, whose
+//! operations copy. The engine has the size classes and keeps what comes back, in the order that it
+//! still owes to the device. Elements go as bytes.
+
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind};
+use seriatim::gpu::{DeviceData, DeviceHandle, PinnedData};
+use seriatim::{Context, RunContext};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Memory of a device. Clones are the same; the last one gives it back.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceBlock {
+    data: DeviceData<u8>,
+    context: Context,
+    /// Whether an operation has written it. Only operations that have declared the variable look.
+    written: Arc<AtomicBool>,
+}
+
+impl DeviceBlock {
+    pub fn new(device: &DeviceHandle, bytes: usize) -> Result<DeviceBlock, Error> {
+        // SAFETY: it is read through `source` only, which refuses what `fill` has not written.
+        let data = unsafe { DeviceData::uninit(device, bytes) }?;
+        Ok(DeviceBlock { data, context: device.context(), written: Arc::default() })
+    }
+
+    pub fn variable(&self) -> seriatim::Variable {
+        self.data.variable()
+    }
+
+    pub fn context(&self) -> Context {
+        self.context
+    }
+
+    /// The memory, for an operation that reads it.
+    pub fn source(&self) -> Result<&DeviceData<u8>, Error> {
+        // Relaxed: the variable orders this operation behind those that write.
+        match self.written.load(Relaxed) {
+            true => Ok(&self.data),
+            false => Err(Error::new(ErrorKind::Unwritten, "it is read, and nothing has written it")),
+        }
+    }
+
+    /// Queues what writes all of it, in an operation that has declared that.
+    pub fn fill(&self, queue: impl FnOnce(&DeviceData<u8>) -> Result<(), seriatim::Error>) -> Result<(), Error> {
+        queue(&self.data)?;
+        self.written.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// The address, for an asynchronous operation of the device that has declared to read the
+    /// array, or to change it if `writes`, and stays open while somebody uses it.
+    pub fn address(&self, run: &RunContext<'_>, writes: bool) -> Result<*mut u8, Error> {
+        let data = self.source()?;
+        let memory = if writes { data.write_on(run) } else { data.read_on(run) }?;
+        Ok(memory.raw().cast())
+    }
+}
+
+/// Pinned memory for the values of an array, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Staging(pub PinnedData<u8>);
+
+impl Staging {
+    /// With zeros.
+    pub fn new(device: &DeviceHandle, bytes: usize) -> Result<Staging, Error> {
+        Ok(Staging(PinnedData::zeros(device, bytes)?))
+    }
+
+    /// With a copy of values.
+    pub fn of<T: Element>(device: &DeviceHandle, values: &[T]) -> Result<Staging, Error> {
+        // SAFETY: elements have no padding, so all their bytes are initialised.
+        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) };
+        Ok(Staging(PinnedData::from_slice(device, bytes)?))
+    }
+
+    /// Has a closure write the elements.
+    pub fn write<T: Element>(&self, write: impl FnOnce(&mut [T])) -> Result<(), Error> {
+        let mut bytes = self.0.write()?;
+        if T::DTYPE == DType::Bool {
+            bytes.fill(0);
+        }
+        // SAFETY: every pattern of bits is a value of an `Element` but `bool`, handled above. The
+        // bytes are borrowed exclusively, and each is initialised.
+        let (before, elements, _) = unsafe { bytes.align_to_mut::<T>() };
+        assert!(before.is_empty(), "pinned memory is aligned to 64 bytes");
+        write(elements);
+        Ok(())
+    }
+
+    /// Has a closure read the elements.
+    ///
+    /// # Errors
+    /// Those of the closure; [`BadFormat`](ErrorKind::BadFormat) if a byte of `bool` is neither 0
+    /// nor 1, which somebody has written who borrowed the memory by DLPack.
+    pub fn read<T: Element>(&self, read: impl FnOnce(&[T]) -> Result<(), Error>) -> Result<(), Error> {
+        let bytes = self.0.read()?;
+        if T::DTYPE == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
+            return Err(Error::new(ErrorKind::BadFormat, "a byte of an array of bool is neither 0 nor 1"));
+        }
+        // SAFETY: every pattern of bits is a value of an `Element` but `bool`, which was looked at.
+        // The bytes are borrowed, and each is initialised.
+        let (before, elements, _) = unsafe { bytes.align_to::<T>() };
+        assert!(before.is_empty(), "pinned memory is aligned to 64 bytes");
+        read(elements)
+    }
+}

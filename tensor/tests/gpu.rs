@@ -1,0 +1,253 @@
+//! Arrays of GPUs: copies between contexts, typed errors for all that has no kernel there, and
+//! memory. Here devices are the processor (`Immediate`), so it runs anywhere; `gpu/cuda.rs` has the
+//! same and more over a stand-in for CUDA's driver, with the feature `cuda`.
+
+#[cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
+#[path = "../../tests/cuda-standin/client.rs"]
+#[allow(unused_imports, reason = "other tests call the driver by its macro")]
+mod client;
+mod common;
+#[cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
+#[path = "gpu/cuda.rs"]
+mod cuda;
+#[path = "gpu/programs.rs"]
+mod programs;
+
+use seriatim::gpu::Immediate;
+use seriatim::{Builder, Context, Engine, Kind};
+use seriatim_tensor::operator::{list_all_ops, Op};
+use seriatim_tensor::storage::Storage;
+use seriatim_tensor::{DType, Distribution, Element, ErrorKind, NDArray, Number, OpReq, Runtime, Step};
+
+const KINDS: [Kind; 3] = [Kind::Naive, Kind::Pooled, Kind::PerDevice];
+const CONTEXTS: [Context; 4] = [Context::cpu(0), Context::cpu_pinned(0), Context::gpu(0), Context::gpu(1)];
+const GPU: Context = Context::gpu(0);
+
+fn builder(kind: Kind) -> Builder {
+    let builder = Engine::builder().kind(kind).pin(false).on_error(|_| ());
+    if kind == Kind::Naive {
+        builder
+    } else {
+        builder.cpu_workers(2)
+    }
+}
+
+fn runtime(kind: Kind) -> Runtime {
+    Runtime::new(&builder(kind).gpus(Immediate::new(2)).build().unwrap())
+}
+
+fn there_and_back<T: Element>(runtime: &Runtime, context: Context) {
+    for shape in [&[][..], &[1], &[2, 3], &[0, 4], &[5000]] {
+        let count = shape.iter().product();
+        let values: Vec<T> = (0..count).map(|at: usize| T::from_number(Number::Whole(at as i64 % 120))).collect();
+        let x = runtime.from_slice_in(&values, shape, context).unwrap();
+        assert_eq!((x.context(), x.dtype(), x.shape().dims()), (context, T::DTYPE, shape));
+        assert_eq!(x.to_vec::<T>().unwrap(), values, "{} {shape:?}", T::DTYPE);
+        for other in CONTEXTS {
+            let y = x.as_in_context(other).unwrap();
+            assert_eq!((y.context(), y.to_vec::<T>().unwrap()), (other, values.clone()), "{} {shape:?}", T::DTYPE);
+        }
+        let zeros = runtime.zeros_in(shape, T::DTYPE, context).unwrap();
+        assert_eq!(zeros.to_vec::<T>().unwrap(), vec![T::default(); count]);
+    }
+}
+
+#[test]
+fn arrays_of_every_type_go_to_a_gpu_and_back() {
+    for runtime in KINDS.map(runtime) {
+        for context in CONTEXTS {
+            there_and_back::<f32>(&runtime, context);
+            there_and_back::<f64>(&runtime, context);
+            there_and_back::<half::f16>(&runtime, context);
+            there_and_back::<half::bf16>(&runtime, context);
+            there_and_back::<i8>(&runtime, context);
+            there_and_back::<u8>(&runtime, context);
+            there_and_back::<i32>(&runtime, context);
+            there_and_back::<i64>(&runtime, context);
+            there_and_back::<bool>(&runtime, context);
+        }
+        runtime.wait_all().unwrap();
+    }
+}
+
+#[test]
+fn random_programs_equal_the_hosts() {
+    for (seed, kind) in (1..=90).zip(KINDS.into_iter().cycle()) {
+        let runtime = runtime(kind);
+        programs::program(&runtime, &CONTEXTS, seed, 60).unwrap_or_else(|said| panic!("{kind}: {said}"));
+    }
+}
+
+#[test]
+fn views_are_read_and_only_whole_arrays_are_written() {
+    let runtime = runtime(Kind::PerDevice);
+    let x = runtime.from_slice_in(&[1, 2, 3, 4, 5, 6], [2, 3], GPU).unwrap();
+    let turned = x.transpose().unwrap();
+    assert_eq!(turned.to_vec::<i32>().unwrap(), [1, 4, 2, 5, 3, 6]);
+    assert_eq!(x.at(1).unwrap().as_in_context(Context::cpu(0)).unwrap().to_vec::<i32>().unwrap(), [4, 5, 6]);
+    assert_eq!(turned.as_in_context(Context::gpu(1)).unwrap().to_vec::<i32>().unwrap(), [1, 4, 2, 5, 3, 6]);
+    assert_eq!(x.reshape([6]).unwrap().to_vec::<i32>().unwrap(), [1, 2, 3, 4, 5, 6]);
+    x.reshape([6]).unwrap().copy_from_slice(&[6, 5, 4, 3, 2, 1]).unwrap();
+    for part in [x.at(0).unwrap(), x.slice(1, 0, 3, 2).unwrap(), turned] {
+        let values = vec![9; part.size()];
+        let refused = part.copy_from_slice(&values).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::UnsupportedContext, "{refused}");
+        let on_host = runtime.from_slice(&values, part.shape()).unwrap();
+        assert_eq!(on_host.copy_to(&part).unwrap_err().kind(), ErrorKind::UnsupportedContext);
+    }
+    let wide = x.at(0).unwrap().broadcast_to([4, 3]).unwrap();
+    let ones = runtime.ones([4, 3], DType::I32).unwrap();
+    assert_eq!(ones.copy_to(&wide).unwrap_err().kind(), ErrorKind::OverlappingView);
+    assert_eq!(x.to_vec::<i32>().unwrap(), [6, 5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn copies_are_refused_that_do_not_go_together() {
+    let (runtime, other) = (runtime(Kind::Pooled), self::runtime(Kind::Pooled));
+    let x = runtime.zeros_in([2], DType::F32, GPU).unwrap();
+    let refused = |to: &NDArray| [x.copy_to(to), to.copy_to(&x)].map(|done| done.unwrap_err().kind());
+    assert_eq!(refused(&other.zeros([2], DType::F32).unwrap()), [ErrorKind::ForeignArray; 2]);
+    assert_eq!(refused(&runtime.zeros([3], DType::F32).unwrap()), [ErrorKind::ShapeMismatch; 2]);
+    assert_eq!(refused(&runtime.zeros([2], DType::F64).unwrap()), [ErrorKind::UnsupportedType; 2]);
+    x.copy_to(&x).unwrap();
+    let unwritten = runtime.empty_in([2], DType::F32, GPU).unwrap();
+    assert_eq!(unwritten.to_vec::<f32>().unwrap_err().kind(), ErrorKind::Unwritten);
+    // What is copied from it fails likewise, and says what it is.
+    let y = unwritten.as_in_context(Context::gpu(1)).unwrap();
+    let error = y.wait_to_read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unwritten);
+    assert!(error.to_string().contains("copy of float32 [2] from gpu(0) to gpu(1)"), "{error}");
+}
+
+#[test]
+fn every_operator_says_that_it_has_no_kernel_for_a_gpu() {
+    let runtime = runtime(Kind::PerDevice);
+    let (x, host) = (runtime.zeros_in([2, 2], DType::F32, GPU).unwrap(), runtime.zeros([2, 2], DType::F32).unwrap());
+    let mut called = 0;
+    for (name, _) in list_all_ops() {
+        let Ok(op) = Op::new(name, &[]) else { continue };
+        let property = op.property();
+        let inputs = property.list_arguments().len() + property.list_auxiliary_states().len();
+        if inputs == 0 {
+            continue;
+        }
+        let error = op.invoke(&vec![&x; inputs]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedContext, "{error}");
+        let text = error.to_string();
+        for part in [name, "gpu(0)", "float32 [2, 2]", "as_in_context(Context::cpu(0))"] {
+            assert!(text.contains(part), "{text} does not have {part}");
+        }
+        if inputs > 1 {
+            let mut mixed = vec![&host; inputs];
+            mixed[inputs - 1] = &x;
+            let error = op.invoke(&mixed).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ContextMismatch, "{error}");
+            assert!(error.to_string().contains("gpu(0)") && error.to_string().contains("cpu(0)"), "{error}");
+        }
+        called += 1;
+    }
+    assert!(called > 60, "{called} operators were called");
+    let into = Op::new("square", &[]).unwrap().invoke_into(&[&host], &[(&x, OpReq::Write)]).unwrap_err();
+    assert_eq!(into.kind(), ErrorKind::ContextMismatch);
+    for refused in
+        [x.fill(1), x.fill_random(Distribution::Uniform { low: 0.0, high: 1.0 }), x.attach_grad(OpReq::Write)]
+    {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedContext, "{error}");
+        assert!(error.to_string().contains("gpu(0)"), "{error}");
+    }
+    assert_eq!(x.to_vec::<f32>().unwrap(), [0.0; 4]);
+}
+
+#[test]
+fn a_step_copies_to_and_from_a_gpu() {
+    for runtime in KINDS.map(runtime) {
+        let on_device = runtime.zeros_in([2, 2], DType::F32, GPU).unwrap();
+        let x = runtime.from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+        let mut step = Step::capture(&[&x], |inputs| {
+            inputs[0].mul_scalar(2.0)?.transpose()?.copy_to(&on_device)?;
+            on_device.as_in_context(Context::cpu(0))?.add_scalar(1.0)
+        })
+        .unwrap();
+        for by in [1.0f32, 10.0] {
+            let x = x.mul_scalar(f64::from(by)).unwrap();
+            let y = step.run(&[&x]).unwrap().to_vec::<f32>().unwrap();
+            assert_eq!(y, [2.0 * by + 1.0, 6.0 * by + 1.0, 4.0 * by + 1.0, 8.0 * by + 1.0]);
+            assert_eq!(on_device.to_vec::<f32>().unwrap(), [2.0 * by, 6.0 * by, 4.0 * by, 8.0 * by]);
+        }
+        // An array of a GPU as a step's input; and none can be made in a step.
+        let mut back = Step::capture(&[&on_device], |inputs| inputs[0].as_in_context(Context::cpu(0))).unwrap();
+        let other = runtime.from_slice_in(&[5.0f32; 4], [2, 2], Context::gpu(1)).unwrap();
+        assert_eq!(back.run(&[&other]).unwrap().to_vec::<f32>().unwrap(), [5.0; 4]);
+        let refused = Step::capture(&[&x], |inputs| inputs[0].as_in_context(GPU)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Capturing, "{refused}");
+    }
+}
+
+#[test]
+fn memory_of_a_gpu_has_a_limit_and_is_used_again() {
+    let engine = builder(Kind::PerDevice).gpus(Immediate::new(1)).gpu_memory(8192).build().unwrap();
+    let runtime = Runtime::new(&engine);
+    let x = runtime.zeros_in([1024], DType::F32, GPU).unwrap();
+    let error = runtime.zeros_in([2, 1024], DType::F32, GPU).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("float32 [2, 1024] on gpu(0)"), "{error}");
+    let now = runtime.statistics(GPU).unwrap();
+    assert_eq!((now.live, now.pooled, now.peak, now.requests, now.system_calls), (4096, 0, 4096, 1, 1));
+    drop(x);
+    for round in 0..20 {
+        let x = runtime.from_slice_in(&[round; 1024], [1024], GPU).unwrap();
+        assert_eq!(x.to_vec::<i32>().unwrap(), [round; 1024]);
+    }
+    runtime.wait_all().unwrap();
+    let now = runtime.statistics(GPU).unwrap();
+    assert_eq!((now.live, now.requests), (0, 21));
+    // One array may come before the closure of the last copy of the one before has gone.
+    assert!(now.peak <= 8192 && now.system_calls <= 2, "{now:?}");
+    runtime.release_all(GPU).unwrap();
+    runtime.wait_all().unwrap();
+    assert_eq!(runtime.statistics(GPU).unwrap().pooled, 0);
+}
+
+#[test]
+fn pinned_memory_is_the_engines_where_there_is_a_gpu() {
+    let (pinned, runtime) = (Context::cpu_pinned(0), runtime(Kind::PerDevice));
+    let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], pinned).unwrap();
+    assert_eq!(runtime.engine().device(GPU).unwrap().memory(seriatim::gpu::MemoryKind::Pinned).in_use, 512);
+    // Operators of the processor have it as any other array, and copies need nothing between.
+    let y = x.add(&x).unwrap().as_in_context(pinned).unwrap();
+    y.mul_scalar_assign(5.0).unwrap();
+    let before = runtime.statistics(pinned).unwrap().requests;
+    let z = y.as_in_context(GPU).unwrap().as_in_context(pinned).unwrap();
+    assert_eq!(z.to_vec::<f32>().unwrap(), [10.0, 20.0]);
+    assert_eq!(runtime.statistics(pinned).unwrap().requests, before + 1);
+    let without = Runtime::new(&builder(Kind::PerDevice).build().unwrap());
+    let x = without.from_slice_in(&[1.0f32, 2.0], [2], Context::cpu_pinned(7)).unwrap();
+    assert_eq!(x.to_dlpack().unwrap().into_raw().as_ptr().addr() % 2, 0);
+    assert_eq!(without.statistics(Context::cpu_pinned(7)).unwrap().requests, 2);
+}
+
+#[test]
+fn without_a_device_there_is_a_typed_error() {
+    let runtime = runtime(Kind::Pooled);
+    for context in [Context::gpu(2), Context::gpu(100)] {
+        let error = runtime.zeros_in([3], DType::F32, context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedContext);
+        assert!(error.to_string().contains(&format!("float32 [3] on {context}")), "{error}");
+        assert_eq!(runtime.statistics(context).unwrap_err().kind(), ErrorKind::UnsupportedContext);
+    }
+    let storage = Storage::builder().build();
+    assert_eq!(storage.alloc(8, GPU).unwrap_err().kind(), ErrorKind::UnsupportedContext);
+    // Addresses of this back end are no CUDA's.
+    let x = runtime.zeros_in([3], DType::F32, GPU).unwrap();
+    let error = x.to_dlpack().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedContext, "{error}");
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn without_the_feature_there_is_no_gpu() {
+    let error = NDArray::zeros([3], DType::F32).unwrap().as_in_context(GPU).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedContext);
+    assert!(error.to_string().contains("feature"), "{error}");
+}
