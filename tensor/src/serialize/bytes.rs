@@ -13,9 +13,19 @@ use crate::shape::Shape;
 use half::{bf16, f16};
 use std::path::Path;
 
-/// An error of a format.
+/// An error of a format. What it quotes of a file may be as long as the file: so it is cut.
 pub(super) fn bad(format: &str, why: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::BadFormat, format!("not of the format {format}: {why}"))
+    Error::new(ErrorKind::BadFormat, format!("not of the format {format}: {}", short(why.to_string())))
+}
+
+/// The beginning of a text, of at most so many bytes as a reader wants.
+pub(super) fn short(mut text: String) -> String {
+    const MOST: usize = 300;
+    if text.len() > MOST {
+        text.truncate((0..=MOST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default());
+        text.push('…');
+    }
+    text
 }
 
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Error> {

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::runtime::Runtime;
-use crate::serialize::bytes::{bad, read_file, write_file};
+use crate::serialize::bytes::{bad, read_file, short, write_file};
 use crate::serialize::npy;
 use crate::serialize::zip::{entries, Archive};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) fn decode(runtime: &Runtime, bytes: &[u8]) -> Result<Vec<(String, NDA
             return Err(bad(FORMAT, format!("two arrays are named '{name}'")));
         }
         let array = npy::decode(runtime, &entry.unpack()?);
-        arrays.push((name.to_owned(), array.map_err(|error| error.within(format_args!("array '{name}'")))?));
+        arrays.push((name.to_owned(), array.map_err(|error| error.within(short(format!("array '{name}'"))))?));
     }
     Ok(arrays)
 }
