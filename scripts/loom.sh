@@ -65,7 +65,7 @@ export target lines until
 # The longest first.
 known=(mixed owner engine tickets common phases at_once workers group shuttle shuttle_group shuttle_mixed)
 known+=(shuttle_devices lanes pipelines epoch inbox stealable handoff handles devices device_tickets watchers)
-known+=(pool wait_list joins thread_handle shuttle_common failures wakers handovers)
+known+=(storage pool wait_list joins thread_handle shuttle_common failures wakers handovers)
 [ $# -gt 0 ] || set -- "${known[@]:first % ${#known[@]}}" "${known[@]:0:first % ${#known[@]}}"
 : >"$lines"
 loom=() epoch=() shuttle=()

@@ -16,6 +16,14 @@ pub use blocks::Blocks;
 pub use guarded::Guarded;
 pub use places::Places;
 
+#[cfg(loom)]
+#[allow(dead_code, unused_imports, unused_macros)]
+#[path = "../../tensor/src/dtype.rs"]
+mod dtype;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../tensor/src/error.rs"]
+mod error;
 /// The handles of the C interface: its own files, with loom's atomics.
 #[cfg(loom)]
 #[path = "../../capi/src/handle.rs"]
@@ -23,6 +31,9 @@ pub mod handle;
 #[cfg(loom)]
 #[path = "../../capi/src/stock.rs"]
 pub mod stock;
+/// The arrays' storage, and what its files need.
+#[cfg(loom)]
+pub mod storage;
 #[cfg(loom)]
 mod sync;
 

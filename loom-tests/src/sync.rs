@@ -1,6 +1,8 @@
-//! What `capi/src/sync.rs` has, for the files of the C interface that are included here.
+//! What `capi/src/sync.rs` and `tensor/src/storage/sync.rs` have, for the files of the C interface and
+//! of the arrays' storage that are included here.
 
-pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use loom::thread::yield_now;
 
 /// Whether a model checker runs the code.
 pub const MODELLED: bool = true;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::error::{Error, ErrorKind};
 use half::{bf16, f16};
 use std::fmt;
 
@@ -98,15 +99,12 @@ impl fmt::Display for DType {
 }
 
 impl std::str::FromStr for DType {
-    type Err = crate::Error;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<DType, crate::Error> {
+    fn from_str(text: &str) -> Result<DType, Error> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
             let known = DType::ALL.map(DType::name).join(", ");
-            crate::Error::new(
-                crate::ErrorKind::UnsupportedType,
-                format!("no type is named '{text}': known are {known}"),
-            )
+            Error::new(ErrorKind::UnsupportedType, format!("no type is named '{text}': known are {known}"))
         })
     }
 }

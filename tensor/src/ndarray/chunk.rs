@@ -10,11 +10,11 @@
 
 use crate::storage::device::DeviceBlock;
 use crate::storage::memory::Memory;
+use crate::storage::sync::{AtomicBool, AtomicUsize, Ordering::*};
 use seriatim::gpu::PinnedData;
 use seriatim::Variable;
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
 
 /// Memory that the engine has made for an array, with the array's variable.
@@ -36,7 +36,7 @@ impl Placed {
 }
 
 #[derive(Default)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// How many arrays and views there are.
     references: AtomicUsize,
     /// Whether the variable is private to a graph, which keeps an owner.

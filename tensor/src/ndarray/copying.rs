@@ -180,7 +180,7 @@ impl NDArray {
         block.push_to(self.runtime(), &staged, what)?;
         self.runtime().engine().wait_for_var(staged.0.variable())?;
         staged.read::<T>(|elements| {
-            Blob::of_slice(elements, *self.layout()).same_reader::<T>().fill(values);
+            Blob::of_slice(elements, self.layout()).same_reader::<T>().fill(values);
             Ok(())
         })
     }
@@ -278,7 +278,7 @@ impl NDArray {
                 // SAFETY: this operation declares to change the variable, just above.
                 let mut blob = unsafe { argument.write(&runtime, covers, false) }?;
                 with_type!(blob.dtype(), T => from.read::<T>(|elements| {
-                    let (mut reader, mut block) = (Blob::of_slice(elements, layout).same_reader::<T>(), [T::default(); 256]);
+                    let (mut reader, mut block) = (Blob::of_slice(elements, &layout).same_reader::<T>(), [T::default(); 256]);
                     let mut writer = blob.same_writer::<T>();
                     loop {
                         match reader.fill(&mut block) {

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 #[derive(Debug)]
-pub(crate) struct Boxed<T> {
+pub struct Boxed<T> {
     block: Handle,
     value: PhantomData<T>,
 }

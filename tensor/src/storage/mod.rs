@@ -1,8 +1,9 @@
 //! Storage: memory that is given out, comes back, and is given out again.
 //!
 //! `pool.rs` has the storage, `handle.rs` its blocks, `memory.rs` what arrays lie in, `classes.rs`
-//! the sizes, `slots.rs` the lists without a lock, and `boxed.rs` values in blocks. `device.rs` has
-//! memory of devices, by the engine. Programs use [`Storage`] by itself, or leave it to the arrays.
+//! the sizes, `slots.rs` the lists without a lock, `sync.rs` their atomics, and `boxed.rs` values in
+//! blocks. `device.rs` has memory of devices, by the engine. Programs use [`Storage`] by itself, or
+//! leave it to the arrays.
 
 pub(crate) mod boxed;
 mod classes;
@@ -11,6 +12,7 @@ mod handle;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod slots;
+pub(crate) mod sync;
 
 pub use classes::Pooling;
 pub use handle::Handle;

@@ -11,10 +11,10 @@ use crate::error::{Error, ErrorKind};
 use crate::storage::classes::{class_of, Pooling, CLASSES, LINE};
 use crate::storage::handle::Handle;
 use crate::storage::slots::{List, Slots};
+use crate::storage::sync::{fence, yield_now, AtomicPtr, AtomicUsize, Ordering::*};
 use seriatim::{Context, Device};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
 /// Blocks of pinned memory begin with a page, as a device asks for that registers them.
@@ -109,19 +109,35 @@ struct Pool {
     peak: AtomicUsize,
     requests: AtomicUsize,
     system_calls: AtomicUsize,
+    /// How many threads are giving kept blocks back to the system.
+    releasing: AtomicUsize,
 }
 
 impl Pool {
     fn new(alignment: usize) -> Pool {
         let count = || AtomicUsize::new(0);
         Pool {
-            free: [const { List::new() }; CLASSES],
+            free: std::array::from_fn(|_| List::default()),
             alignment,
             live: count(),
             held: count(),
             peak: count(),
             requests: count(),
             system_calls: count(),
+            releasing: count(),
+        }
+    }
+
+    /// Waits until nobody is giving blocks back to the system. Those blocks are in no list any
+    /// more, and count as held until they are freed. Without the wait a request would be refused
+    /// that has room, whichever of the two threads comes first.
+    fn wait_for_releases(&self) {
+        // Acquire: pairs with the fence in `release`. The caller has seen empty lists, so it sees
+        // those counted that have emptied them.
+        fence(Acquire);
+        // Acquire: pairs with the end of `release`, so that the caller sees what is freed.
+        while self.releasing.load(Acquire) != 0 {
+            yield_now();
         }
     }
 
@@ -200,7 +216,7 @@ impl Storage {
     ///
     /// Worst case: the exchanges that other threads make on the class meanwhile; and without a
     /// block of the class, a call of the system's allocator. At the limit all kept blocks are given
-    /// back to the system first.
+    /// back to the system first. If other threads do that already, the call waits for them.
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory), which says what was asked for, what is live and
@@ -239,9 +255,13 @@ impl Storage {
             limit => limit,
         };
         let fits = |held: usize| held.checked_add(size).filter(|held| *held <= limit);
-        if pool.held.fetch_update(Relaxed, Relaxed, fits).is_err() {
+        let has_room = || pool.held.fetch_update(Relaxed, Relaxed, fits).is_ok();
+        if !has_room() {
             self.release_pool(pool);
-            pool.held.fetch_update(Relaxed, Relaxed, fits).map_err(|_| "the limit is reached")?;
+            pool.wait_for_releases();
+            if !has_room() {
+                return Err("the limit is reached");
+            }
         }
         pool.system_calls.fetch_add(1, Relaxed);
         // SAFETY: no size is 0.
@@ -338,6 +358,9 @@ impl Storage {
 
 impl Pools {
     fn release(&self, pool: &Pool) {
+        pool.releasing.fetch_add(1, Relaxed);
+        // Release: who finds a list empty that this thread has emptied sees it counted.
+        fence(Release);
         for list in &pool.free {
             while let Some(number) = list.pop(&self.records) {
                 let record = self.records.get(number);
@@ -349,6 +372,7 @@ impl Pools {
                 self.records.give(number);
             }
         }
+        pool.releasing.fetch_sub(1, Release);
     }
 }
 

@@ -1,19 +1,21 @@
 //! `Slots`, records that are taken and given back without a lock, and `List`, a stack of such
 //! records.
 //!
-//! Used by `pool.rs`, for blocks of memory, and by `ndarray/chunk.rs`, for the heads of arrays. Any
-//! thread may call all of it.
+//! Used by `pool.rs`, for blocks of memory, and by `ndarray/runtime.rs`, for the heads of arrays. Any
+//! thread may call all of it. `loom-tests/tests/storage.rs` has its models.
 //!
 //! A record is never freed before the `Slots` are, so a thread may look at one that another thread
 //! has taken meanwhile. What it reads there is an atomic number. A list's head counts its changes
 //! beside the number of its first record. A thread that was away while the head changed and came
 //! back to the same record therefore sees another word, and its exchange fails (no ABA, but after
-//! 2³² changes during one call).
+//! 2³² changes during one call). All changes of a head are exchanges, so the taker of a record comes
+//! after all that put one there.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::storage::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 
-/// Records of the first segment. Each further one has as many as all before it.
-const FIRST: usize = 64;
+/// Records of the first segment. Each further one has as many as all before it. In models it is
+/// small: they make all records of a segment.
+const FIRST: usize = if MODELLED { 2 } else { 64 };
 const SEGMENTS: usize = 26;
 /// No record: records are numbered from 1.
 const NONE: u32 = 0;
@@ -28,7 +30,7 @@ struct Slot<T> {
 
 /// Records with numbers. They are made 64 at first, and twice as many whenever none is free.
 #[derive(Debug)]
-pub(crate) struct Slots<T> {
+pub struct Slots<T> {
     free: List,
     /// How many have ever been taken for the first time.
     made: AtomicU32,
@@ -37,16 +39,12 @@ pub(crate) struct Slots<T> {
 
 /// A stack of records.
 #[derive(Debug, Default)]
-pub(crate) struct List {
+pub struct List {
     /// The number of the first record, and above it how often the head has changed.
     head: AtomicU64,
 }
 
 impl List {
-    pub const fn new() -> List {
-        List { head: AtomicU64::new(0) }
-    }
-
     /// Puts a record onto the list. The caller has it, and has it no more.
     pub fn push<T>(&self, slots: &Slots<T>, number: u32) {
         let slot = slots.slot(number);
@@ -81,11 +79,11 @@ impl List {
 
 impl<T: Default> Slots<T> {
     pub fn new() -> Slots<T> {
-        let segments = [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS];
-        Slots { free: List::new(), made: AtomicU32::new(0), segments }
+        let segments = std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut()));
+        Slots { free: List::default(), made: AtomicU32::new(0), segments }
     }
 
-    /// Takes a record that nobody has; `None` after four thousand million of them. Its value is as
+    /// Takes a record that nobody has; `None` after two thousand million of them. Its value is as
     /// its last owner left it.
     pub fn take(&self) -> Option<u32> {
         if let Some(number) = self.free.pop(self) {
@@ -136,7 +134,7 @@ impl<T> Slots<T> {
 
 impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
-        for (segment, slots) in self.segments.iter_mut().map(|slots| *slots.get_mut()).enumerate() {
+        for (segment, slots) in self.segments.iter().map(|slots| slots.load(Acquire)).enumerate() {
             if slots.is_null() {
                 continue;
             }

@@ -1,0 +1,27 @@
+//! The storage of the arrays: its own files, with loom's atomics. What the models do not call of
+//! them is unused here.
+
+#![allow(dead_code, private_interfaces)]
+
+pub(crate) use crate::sync;
+
+#[path = "../../tensor/src/storage/boxed.rs"]
+pub mod boxed;
+#[path = "../../tensor/src/ndarray/chunk.rs"]
+pub mod chunk;
+#[path = "../../tensor/src/storage/classes.rs"]
+mod classes;
+#[path = "../../tensor/src/storage/device.rs"]
+mod device;
+#[path = "../../tensor/src/storage/handle.rs"]
+mod handle;
+#[path = "../../tensor/src/storage/memory.rs"]
+pub mod memory;
+#[path = "../../tensor/src/storage/pool.rs"]
+mod pool;
+#[path = "../../tensor/src/storage/slots.rs"]
+pub mod slots;
+
+pub use classes::Pooling;
+pub use handle::Handle;
+pub use pool::Storage;

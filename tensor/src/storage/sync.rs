@@ -1,0 +1,12 @@
+//! The atomics of the storage and of the heads of arrays.
+//!
+//! Used by `slots.rs`, `pool.rs` and `ndarray/chunk.rs`. `loom-tests/src/sync.rs` is this module
+//! where the models include those files, and has loom's. What is added here has to be added there.
+
+#![forbid(unsafe_code)]
+
+pub(crate) use std::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::thread::yield_now;
+
+/// Whether a model checker runs the code.
+pub(crate) const MODELLED: bool = false;
