@@ -1,5 +1,5 @@
-//! What `capi/src/sync.rs` and `tensor/src/storage/sync.rs` have, for the files of the C interface and
-//! of the arrays' storage that are included here.
+//! What `capi/src/sync.rs` and `tensor/src/storage/sync.rs` have, for the files of the C interface
+//! and of the arrays' storage that are included here.
 
 pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use loom::thread::yield_now;

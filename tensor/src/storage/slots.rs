@@ -1,15 +1,15 @@
 //! `Slots`, records that are taken and given back without a lock, and `List`, a stack of such
 //! records.
 //!
-//! Used by `pool.rs`, for blocks of memory, and by `ndarray/runtime.rs`, for the heads of arrays. Any
-//! thread may call all of it. `loom-tests/tests/storage.rs` has its models.
+//! Used by `pool.rs`, for blocks of memory, and by `ndarray/runtime.rs`, for the heads of arrays.
+//! Any thread may call all of it. `loom-tests/tests/storage.rs` has its models.
 //!
 //! A record is never freed before the `Slots` are, so a thread may look at one that another thread
 //! has taken meanwhile. What it reads there is an atomic number. A list's head counts its changes
 //! beside the number of its first record. A thread that was away while the head changed and came
 //! back to the same record therefore sees another word, and its exchange fails (no ABA, but after
-//! 2³² changes during one call). All changes of a head are exchanges, so the taker of a record comes
-//! after all that put one there.
+//! 2³² changes during one call). All changes of a head are exchanges, so the taker of a record
+//! comes after all that put one there.
 
 use crate::storage::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 

@@ -15,8 +15,8 @@ pub const FORMATS: [Format; 4] = [Format::Npy, Format::Npz, Format::Params, Form
 const LEAST: usize = 1 << 18;
 
 /// How many bytes a reader may take for each byte of a file. The smallest arrays of `params` have
-/// four bytes and are records of some hundred; deflated zeros are 1,032 times as long as their file,
-/// and are there three times: as bytes, as values, and as an array.
+/// four bytes and are records of some hundred. Deflated zeros are 1,032 times as long as their
+/// file, and are there three times: as bytes, as values, and as an array.
 fn most(format: Format) -> usize {
     match format {
         Format::Npz => 6 << 10,
