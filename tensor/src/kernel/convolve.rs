@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::kernel::direct;
-use crate::kernel::gemm::{self, gemm, Matrix, Out, Real, Sizes};
+use crate::kernel::gemm::{gemm, matrix, matrix_mut, Real};
 
 /// Windows along rows and columns: their size, from window to window, from tap to tap, and how many
 /// places before the first element the first window begins.
@@ -46,11 +46,11 @@ struct Span {
 const COLUMNS: usize = 256;
 
 impl Geometry {
-    fn pixels(&self) -> usize {
+    pub fn pixels(&self) -> usize {
         self.size[0] * self.size[1]
     }
 
-    fn places(&self) -> usize {
+    pub fn places(&self) -> usize {
         self.out[0] * self.out[1]
     }
 
@@ -72,10 +72,8 @@ impl Geometry {
     /// How many elements of scratch a pass needs.
     pub fn scratch(&self) -> usize {
         let (n, depth, filters) = (self.columns(), self.depth(), self.filters);
-        let products = [(filters, depth, n), (depth, filters, n), (filters, n, depth)];
-        let of_products = products.map(|(m, k, n)| gemm::scratch(Sizes { m, k, n })).into_iter().max();
         let of_turned = self.turned().map_or(0, |turned| self.groups * filters * depth + direct::scratch(&turned));
-        ((depth + filters) * n + of_products.unwrap_or(0)).max(direct::scratch(self)).max(of_turned)
+        ((depth + filters) * n).max(direct::scratch(self)).max(of_turned)
     }
 
     /// Where the images of a group begin, on the side of the channels and on that of the filters.
@@ -202,21 +200,19 @@ pub(crate) fn forward<T: Real>(of: &Geometry, data: &[T], weight: &[T], out: &mu
         return direct::forward(of, data, weight, out, scratch);
     }
     let (filters, depth) = (of.filters, of.depth());
-    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
-    let (result, scratch) = rest.split_at_mut(filters * of.columns());
+    let (columns, result) = scratch.split_at_mut(depth * of.columns());
     for group in 0..of.groups {
-        let weight = Matrix::of(&weight[group * filters * depth..][..filters * depth], depth, false);
+        let weight = matrix(&weight[group * filters * depth..], filters, depth, false);
         for images in of.batches() {
             let n = images.1 * of.places();
             of.gather(data, images, group, columns);
-            let sizes = Sizes { m: filters, k: depth, n };
-            let columns = Matrix::of(&columns[..depth * n], n, false);
+            let columns = matrix(columns, depth, n, false);
             if images.1 == 1 {
-                let values = &mut out[of.begins(images.0, group).1..][..filters * n];
-                gemm(sizes, weight, columns, Out { values, adds: false, scratch });
+                let out = matrix_mut(&mut out[of.begins(images.0, group).1..], filters, n);
+                gemm(weight, columns, out, false);
                 continue;
             }
-            gemm(sizes, weight, columns, Out { values: &mut result[..filters * n], adds: false, scratch });
+            gemm(weight, columns, matrix_mut(result, filters, n), false);
             of.filtered::<T>(images, group, |from, to, count| {
                 out[to..to + count].copy_from_slice(&result[from..from + count]);
             });
@@ -233,18 +229,15 @@ pub(crate) fn by_data<T: Real>(of: &Geometry, grad: &[T], weight: &[T], data: &m
     }
     data.fill(T::zero());
     let (filters, depth) = (of.filters, of.depth());
-    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
-    let (rows, scratch) = rest.split_at_mut(filters * of.columns());
+    let (columns, rows) = scratch.split_at_mut(depth * of.columns());
     for group in 0..of.groups {
-        let weight = Matrix::of(&weight[group * filters * depth..][..filters * depth], depth, true);
+        let weight = matrix(&weight[group * filters * depth..], depth, filters, true);
         for images in of.batches() {
             let n = images.1 * of.places();
             of.filtered::<T>(images, group, |to, from, count| {
                 rows[to..to + count].copy_from_slice(&grad[from..from + count]);
             });
-            let sizes = Sizes { m: depth, k: filters, n };
-            let rows = Matrix::of(&rows[..filters * n], n, false);
-            gemm(sizes, weight, rows, Out { values: &mut columns[..depth * n], adds: false, scratch });
+            gemm(weight, matrix(rows, filters, n, false), matrix_mut(columns, depth, n), false);
             of.scatter(columns, images, group, data);
         }
     }
@@ -254,8 +247,7 @@ pub(crate) fn by_data<T: Real>(of: &Geometry, grad: &[T], weight: &[T], data: &m
 pub(crate) fn by_weight<T: Real>(of: &Geometry, grad: &[T], data: &[T], weight: &mut [T], scratch: &mut [T]) {
     weight.fill(T::zero());
     let (filters, depth) = (of.filters, of.depth());
-    let (columns, rest) = scratch.split_at_mut(depth * of.columns());
-    let (rows, scratch) = rest.split_at_mut(filters * of.columns());
+    let (columns, rows) = scratch.split_at_mut(depth * of.columns());
     for group in 0..of.groups {
         let values = &mut weight[group * filters * depth..][..filters * depth];
         for images in of.batches() {
@@ -264,10 +256,62 @@ pub(crate) fn by_weight<T: Real>(of: &Geometry, grad: &[T], data: &[T], weight: 
             of.filtered::<T>(images, group, |to, from, count| {
                 rows[to..to + count].copy_from_slice(&grad[from..from + count]);
             });
-            let sizes = Sizes { m: filters, k: n, n: depth };
-            let (rows, columns) =
-                (Matrix::of(&rows[..filters * n], n, false), Matrix::of(&columns[..depth * n], n, true));
-            gemm(sizes, rows, columns, Out { values, adds: true, scratch });
+            let (rows, columns) = (matrix(rows, filters, n, false), matrix(columns, n, depth, true));
+            gemm(rows, columns, matrix_mut(values, filters, depth), true);
+        }
+    }
+}
+
+/// A convolution in parts, each of some images, or of some groups where there is one image. The
+/// parts write disjoint pieces of the images; those of images add their gradients by the weight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    whole: Geometry,
+    /// What a part has, but for the last, which may have less.
+    part: Geometry,
+}
+
+impl Cut {
+    /// Cuts into at most so many parts.
+    pub fn new(whole: &Geometry, parts: usize) -> Cut {
+        let part = match whole.images {
+            0 | 1 => Geometry { groups: whole.groups.div_ceil(parts), ..*whole },
+            images => Geometry { images: images.div_ceil(parts), ..*whole },
+        };
+        Cut { whole: *whole, part }
+    }
+
+    pub fn parts(&self) -> usize {
+        let Cut { whole, part } = self;
+        whole.images.div_ceil(part.images.max(1)).max(whole.groups.div_ceil(part.groups.max(1)))
+    }
+
+    /// Whether each part has the whole of the weight.
+    pub fn shares_weight(&self) -> bool {
+        self.part.groups == self.whole.groups
+    }
+
+    /// How many elements of the images with channels a part has, and of those with filters.
+    pub fn sides(&self) -> (usize, usize) {
+        let Geometry { images, groups, channels, filters, .. } = self.part;
+        (images * groups * channels * self.part.pixels(), images * groups * filters * self.part.places())
+    }
+
+    /// The sizes of a part.
+    pub fn part(&self, number: usize) -> Geometry {
+        let Cut { whole, part } = *self;
+        let left = |whole: usize, part: usize| part.min(whole.saturating_sub(number * part));
+        match self.shares_weight() {
+            true => Geometry { images: left(whole.images, part.images), ..part },
+            false => Geometry { groups: left(whole.groups, part.groups), ..part },
+        }
+    }
+
+    /// What a part has of an array with so many elements for each group, such as the weight.
+    pub fn of_groups<'a, T>(&self, values: &'a [T], each: usize, number: usize) -> &'a [T] {
+        match self.shares_weight() {
+            true => values,
+            false => &values[number * self.part.groups * each..][..self.part(number).groups * each],
         }
     }
 }

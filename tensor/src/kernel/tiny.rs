@@ -11,7 +11,7 @@ use crate::kernel::simd::{self, fused, Loops};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Products with at most so many multiply-adds are small.
-const MOST: usize = 32 * 1024;
+const MOST: usize = 4096;
 
 /// Whether a product is small. `turned` says which of the matrices are transposed.
 pub(crate) fn is_tiny(Sizes { m, k, n }: Sizes, turned: (bool, bool)) -> bool {

@@ -28,7 +28,11 @@ impl<T: Num + Copy> Tree<T> {
     /// Adds the next elements: a whole leaf, but for the last call.
     pub fn add(&mut self, leaf: &[T], plus: impl Fn(T, T) -> T) {
         debug_assert!(leaf.len() <= LEAF);
-        let mut sum = leaf_sum(leaf, &plus);
+        self.carry(leaf_sum(leaf, &plus), plus);
+    }
+
+    /// Adds the sum of a leaf; or of as many as are in each before it, if that is a power of two.
+    pub fn carry(&mut self, mut sum: T, plus: impl Fn(T, T) -> T) {
         let mut level = 0;
         while self.leaves >> level & 1 == 1 {
             sum = plus(self.levels[level], sum);
@@ -40,7 +44,12 @@ impl<T: Num + Copy> Tree<T> {
 
     /// The sum of all.
     pub fn sum(&self, plus: impl Fn(T, T) -> T) -> T {
-        let (mut left, mut sum) = (self.leaves, None);
+        self.sum_with(None, plus)
+    }
+
+    /// The sum of all and of what comes behind, which is less than the other sums have each.
+    pub fn sum_with(&self, behind: Option<T>, plus: impl Fn(T, T) -> T) -> T {
+        let (mut left, mut sum) = (self.leaves, behind);
         while left != 0 {
             let high = self.levels[left.trailing_zeros() as usize];
             sum = Some(sum.map_or(high, |low| plus(high, low)));

@@ -2,11 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::unary;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::map::map;
+use crate::operator::elementwise::{unary_backward, unary_forward};
 use crate::operator::parameters::{Choices, ParameterType, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
@@ -66,21 +65,18 @@ impl OperatorProperty for Activation {
 impl Operator for Activation {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        match in_data[0].dtype() {
-            DType::F64 => map::<f64>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f64.0)(x[0], out)),
-            _ => map::<f32>(in_data, &mut out_data[0], req[0], |x, out| (self.entry.f32.0)(x[0], out)),
-        }
+        unary_forward(self.entry, ctx.workers(), in_data[0], &mut out_data[0], req[0])
     }
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         in_data: Given<'_>,
         out_data: Given<'_>,
@@ -93,10 +89,7 @@ impl Operator for Activation {
             unary::Uses::Output => out_data.get(0)?,
         };
         let inputs = [out_grad.get(0)?, uses];
-        match inputs[0].dtype() {
-            DType::F64 => map::<f64>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f64.1)(x[0], x[1], out)),
-            _ => map::<f32>(&inputs, &mut in_grad[0], req[0], |x, out| (self.entry.f32.1)(x[0], x[1], out)),
-        }
+        unary_backward(self.entry, ctx.workers(), inputs, &mut in_grad[0], req[0])
     }
 }
 

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::copied::{make, Copying};
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::Workers;
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -23,8 +24,14 @@ impl Copying for BroadcastParameters {
         Layout::contiguous(*of).broadcast_to(self.shape).map(|layout| layout.shape)
     }
 
-    fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-        sum_to(grad, in_grad, req)
+    fn backward(
+        &self,
+        workers: Workers<'_>,
+        grad: &Blob<'_>,
+        in_grad: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        sum_to(workers, grad, in_grad, req)
     }
 }
 

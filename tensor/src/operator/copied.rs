@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::Workers;
 use crate::operator::property::{assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty};
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -36,7 +37,13 @@ pub(super) trait Copying: Parameters + Clone + Send + Sync + 'static {
     }
 
     /// Writes the gradient by the input.
-    fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    fn backward(
+        &self,
+        _workers: Workers<'_>,
+        grad: &Blob<'_>,
+        in_grad: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
         copy(grad, in_grad, req)
     }
 }
@@ -108,7 +115,7 @@ impl<C: Copying> Operator for Copied<C> {
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         _: Given<'_>,
         _: Given<'_>,
@@ -116,6 +123,6 @@ impl<C: Copying> Operator for Copied<C> {
         in_grad: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        self.0.backward(&out_grad.get(0)?, &mut in_grad[0], req[0])
+        self.0.backward(ctx.workers(), &out_grad.get(0)?, &mut in_grad[0], req[0])
     }
 }

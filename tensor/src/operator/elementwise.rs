@@ -9,7 +9,8 @@ use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::kernel::{binary, unary};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::map::{copy, map};
+use crate::operator::map::{copy, map, map_in_parts};
+use crate::operator::parts::Workers;
 use crate::operator::property::{OpContext, FLOATS, NUMBERS};
 use crate::operator::reduction::sum_to;
 use crate::operator::simple::{BinaryGradient, Inplace, SimpleOp, UnaryGradient};
@@ -46,31 +47,62 @@ fn is_double(dtype: DType) -> bool {
     dtype == DType::F64
 }
 
+/// The function of a table's entry on an array.
+pub(super) fn unary_forward(
+    entry: &unary::Unary,
+    workers: Workers<'_>,
+    x: Blob<'_>,
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
+    match is_double(x.dtype()) {
+        true => map_in_parts::<f64>(workers, &[x], out, req, |x, out| (entry.f64.0)(x[0], out)),
+        false => map_in_parts::<f32>(workers, &[x], out, req, |x, out| (entry.f32.0)(x[0], out)),
+    }
+}
+
+/// Its gradient, of that by the result, and the operand or the result.
+pub(super) fn unary_backward(
+    entry: &unary::Unary,
+    workers: Workers<'_>,
+    inputs: [Blob<'_>; 2],
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
+    match is_double(inputs[0].dtype()) {
+        true => map_in_parts::<f64>(workers, &inputs, out, req, |x, out| (entry.f64.1)(x[0], x[1], out)),
+        false => map_in_parts::<f32>(workers, &inputs, out, req, |x, out| (entry.f32.1)(x[0], x[1], out)),
+    }
+}
+
 fn of_unary(entry: &'static unary::Unary) -> SimpleOp {
-    let forward = move |x: Blob<'_>, out: &mut BlobMut<'_>, req| match is_double(x.dtype()) {
-        true => map::<f64>(&[x], out, req, |x, out| (entry.f64.0)(x[0], out)),
-        false => map::<f32>(&[x], out, req, |x, out| (entry.f32.0)(x[0], out)),
-    };
-    let backward = move |g: Blob<'_>, v: Blob<'_>, out: &mut BlobMut<'_>, req| match is_double(g.dtype()) {
-        true => map::<f64>(&[g, v], out, req, |x, out| (entry.f64.1)(x[0], x[1], out)),
-        false => map::<f32>(&[g, v], out, req, |x, out| (entry.f32.1)(x[0], x[1], out)),
-    };
     let gradient = match entry.uses {
-        unary::Uses::Input => UnaryGradient::T2(Box::new(move |g, x, _, out, req| backward(g.0, x.0, out, req))),
-        unary::Uses::Output => UnaryGradient::T1(Box::new(move |g, y, _, out, req| backward(g.0, y.0, out, req))),
+        unary::Uses::Input => UnaryGradient::T2(Box::new(move |g, x, env, out, req| {
+            unary_backward(entry, env.ctx.workers(), [g.0, x.0], out, req)
+        })),
+        unary::Uses::Output => UnaryGradient::T1(Box::new(move |g, y, env, out, req| {
+            unary_backward(entry, env.ctx.workers(), [g.0, y.0], out, req)
+        })),
     };
-    SimpleOp::unary(entry.name, move |x, _, out, req| forward(x.0, out, req))
+    SimpleOp::unary(entry.name, move |x, env, out, req| unary_forward(entry, env.ctx.workers(), x.0, out, req))
         .unary_gradient(gradient)
         .inplace(Inplace::InOut)
         .describe(entry.about)
 }
 
 /// The function of a table's entry on two arrays, or on an array and a scalar.
-fn forward(entry: &binary::Binary, a: Blob<'_>, b: Side<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+fn forward(
+    entry: &binary::Binary,
+    workers: Workers<'_>,
+    a: Blob<'_>,
+    b: Side<'_>,
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+) -> Result<(), Error> {
     match (a.dtype(), entry.i64) {
-        (DType::F64, _) => b.apply::<f64>(a, out, req, entry.f64.forward),
-        (dtype, Some(whole)) if !dtype.is_float() => b.apply::<i64>(a, out, req, whole),
-        _ => b.apply::<f32>(a, out, req, entry.f32.forward),
+        (DType::F64, _) => b.apply::<f64>(workers, a, out, req, entry.f64.forward),
+        (dtype, Some(whole)) if !dtype.is_float() => b.apply::<i64>(workers, a, out, req, whole),
+        _ => b.apply::<f32>(workers, a, out, req, entry.f32.forward),
     }
 }
 
@@ -86,17 +118,20 @@ enum Side<'a> {
 impl Side<'_> {
     fn apply<W: Element>(
         self,
+        workers: Workers<'_>,
         a: Blob<'_>,
         out: &mut BlobMut<'_>,
         req: OpReq,
         f: binary::Forward<W>,
     ) -> Result<(), Error> {
         match self {
-            Side::Array(b) => map::<W>(&[a, b], out, req, |x, out| f(x[0], x[1], out)),
-            Side::Scalar(scalar) => map::<W>(&[a], out, req, |x, out| with_scalar(scalar, x[0], out, f)),
-            Side::ScalarFirst(scalar) => {
-                map::<W>(&[a], out, req, |x, out| with_scalar(scalar, x[0], out, |a, b, out| f(b, a, out)))
+            Side::Array(b) => map_in_parts::<W>(workers, &[a, b], out, req, |x, out| f(x[0], x[1], out)),
+            Side::Scalar(scalar) => {
+                map_in_parts::<W>(workers, &[a], out, req, |x, out| with_scalar(scalar, x[0], out, f))
             }
+            Side::ScalarFirst(scalar) => map_in_parts::<W>(workers, &[a], out, req, |x, out| {
+                with_scalar(scalar, x[0], out, |a, b, out| f(b, a, out));
+            }),
         }
     }
 }
@@ -128,12 +163,13 @@ fn gradient_to(
     ) -> Result<(), Error> {
         let apply = |x: &[&[W]], out: &mut [W]| f(x[0], x[1], x[2], out);
         if req.is_null() || out.shape() == g.shape() {
-            return map::<W>(&[g, a, b], out, req, apply);
+            return map_in_parts::<W>(ctx.workers(), &[g, a, b], out, req, apply);
         }
         let mut scratch = ctx.scratch::<W>(g.size())?;
         let layout = Layout::contiguous(g.shape());
-        map::<W>(&[g, a, b], &mut BlobMut::of_slice(scratch.as_mut_slice(), &layout), OpReq::Write, apply)?;
-        sum_to(&Blob::of_slice(scratch.as_mut_slice(), &layout), out, req)
+        let made = &mut BlobMut::of_slice(scratch.as_mut_slice(), &layout);
+        map_in_parts::<W>(ctx.workers(), &[g, a, b], made, OpReq::Write, apply)?;
+        sum_to(ctx.workers(), &Blob::of_slice(scratch.as_mut_slice(), &layout), out, req)
     }
     match is_double(g.dtype()) {
         true => whole::<f64>([g, a, b], ctx, out, req, if is_lhs { entry.f64.lhs } else { entry.f64.rhs }),
@@ -142,7 +178,9 @@ fn gradient_to(
 }
 
 fn of_two_arrays(entry: &'static binary::Binary, name: &'static str, broadcasts: bool) -> SimpleOp {
-    let op = SimpleOp::binary(name, move |a, b, _, out, req| forward(entry, a.0, Side::Array(b.0), out, req));
+    let op = SimpleOp::binary(name, move |a, b, env, out, req| {
+        forward(entry, env.ctx.workers(), a.0, Side::Array(b.0), out, req)
+    });
     let op = match broadcasts {
         true => op.binary_shape(|lhs: &Shape, rhs: &Shape, _, _| lhs.broadcast(rhs)),
         false => op.inplace(Inplace::InOut),
@@ -164,20 +202,22 @@ fn of_two_arrays(entry: &'static binary::Binary, name: &'static str, broadcasts:
 
 fn of_scalar(entry: &'static binary::Binary, name: &'static str, scalar_first: bool) -> SimpleOp {
     let side = move |scalar| if scalar_first { Side::ScalarFirst(scalar) } else { Side::Scalar(scalar) };
-    let op = SimpleOp::unary(name, move |x, env, out, req| forward(entry, x.0, side(env.scalar), out, req))
-        .enable_scalar(true)
-        .inplace(Inplace::InOut)
-        .types(if entry.i64.is_some() { NUMBERS } else { FLOATS })
-        .describe(entry.about);
+    let op = SimpleOp::unary(name, move |x, env, out, req| {
+        forward(entry, env.ctx.workers(), x.0, side(env.scalar), out, req)
+    })
+    .enable_scalar(true)
+    .inplace(Inplace::InOut)
+    .types(if entry.i64.is_some() { NUMBERS } else { FLOATS })
+    .describe(entry.about);
     fn one<W: Element>(
         scalar: f64,
         scalar_first: bool,
-        [g, x]: [Blob<'_>; 2],
+        (workers, [g, x]): (Workers<'_>, [Blob<'_>; 2]),
         out: &mut BlobMut<'_>,
         req: OpReq,
         of: &binary::Of<W>,
     ) -> Result<(), Error> {
-        map::<W>(&[g, x], out, req, |inputs, out| {
+        map_in_parts::<W>(workers, &[g, x], out, req, |inputs, out| {
             const BLOCK: usize = 256;
             let block = [W::from_number(scalar.to_number()); BLOCK];
             let blocks = inputs[0].chunks(BLOCK).zip(inputs[1].chunks(BLOCK)).zip(out.chunks_mut(BLOCK));
@@ -193,8 +233,8 @@ fn of_scalar(entry: &'static binary::Binary, name: &'static str, scalar_first: b
         return op;
     }
     op.gradient_by_input(move |g, x, env, out, req| match is_double(x.0.dtype()) {
-        true => one(env.scalar, scalar_first, [g.0, x.0], out, req, &entry.f64),
-        false => one(env.scalar, scalar_first, [g.0, x.0], out, req, &entry.f32),
+        true => one(env.scalar, scalar_first, (env.ctx.workers(), [g.0, x.0]), out, req, &entry.f64),
+        false => one(env.scalar, scalar_first, (env.ctx.workers(), [g.0, x.0]), out, req, &entry.f32),
     })
 }
 

@@ -129,13 +129,8 @@ impl KernelCall {
         for granted in &self.resources {
             requested.push(granted.lend(runtime.storage())?);
         }
-        let mut ctx = OpContext {
-            is_train: self.is_train,
-            run_ctx,
-            requested: &mut requested,
-            scalar: self.op.scalar,
-            storage: runtime.storage(),
-        };
+        let mut ctx =
+            OpContext { is_train: self.is_train, run_ctx, requested: &mut requested, scalar: self.op.scalar, runtime };
         if self.is_backward {
             let (out_grad, rest) = given.split_at(inner.outputs);
             let (in_data, out_data) = rest.split_at(inner.arguments);

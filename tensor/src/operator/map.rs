@@ -9,6 +9,7 @@
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::request::OpReq;
 use crate::shape::Layout;
 use smallvec::SmallVec;
@@ -99,6 +100,32 @@ pub(crate) fn map<W: Element>(
         left -= count;
     }
     Ok(())
+}
+
+/// The same in parts, where the arrays are long, give out slices, and are overwritten. `f` computes
+/// each element from those at its place alone.
+pub(super) fn map_in_parts<W: Element>(
+    workers: Workers<'_>,
+    inputs: &[Blob<'_>],
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+    f: impl Fn(&[&[W]], &mut [W]) + Sync,
+) -> Result<(), Error> {
+    let (shape, parts) = (out.shape(), parts::count(out.size(), ELEMENTS));
+    if parts > 1 && req.overwrites() {
+        let is_whole = |input: &&Blob<'_>| input.shape() == shape;
+        let slices: Option<SmallVec<[&[W]; INPUTS]>> =
+            inputs.iter().map(|input| Some(input).filter(is_whole)?.as_slice()).collect();
+        if let (Some(slices), Some(values)) = (slices, out.as_mut_slice::<W>()) {
+            let each = values.len().div_ceil(parts);
+            return workers.run(values.chunks_mut(each).enumerate(), |(part, out)| {
+                let pieces = slices.iter().map(|slice| &slice[part * each..][..out.len()]);
+                f(&pieces.collect::<SmallVec<[&[W]; INPUTS]>>(), out);
+                Ok(())
+            });
+        }
+    }
+    map(inputs, out, req, f)
 }
 
 /// Writes the elements of an array into another one of its shape, converted.

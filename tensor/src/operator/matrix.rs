@@ -1,24 +1,26 @@
 //! Products of matrices as operators: `dot`, `batch_dot` and `FullyConnected`.
 //!
-//! The products are computed by `kernel/gemm.rs`, on one thread each. An array whose elements do
+//! The products are computed by `kernel/gemm.rs`, on one thread each; long ones in parts. An array whose elements do
 //! not lie one after the other, or are floats of 16 bits, is first copied into scratch.
 
 #![forbid(unsafe_code)]
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::kernel::gemm::{self, gemm, Matrix, Real, Sizes};
+use crate::kernel::gemm::{gemm, matrix, matrix_mut, MatMut, Real, Sizes};
 use crate::kernel::tiny::{self, is_tiny, Tiny};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::map;
 use crate::operator::ordered::{write, Ordered};
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::{self, MOST, PRODUCTS};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
+use smallvec::SmallVec;
 
 /// Of `dot` and `batch_dot`.
 #[derive(Clone, Debug, Parameters)]
@@ -48,7 +50,8 @@ pub(crate) struct DenseParameters {
 /// A factor: its blob, and whether it is transposed.
 type Factor<'a> = (&'a Blob<'a>, bool);
 
-/// Writes as many products of matrices as `count` says, each behind the other.
+/// Writes as many products of matrices as `count` says, each behind the other. Long ones are cut:
+/// between the products, or each into blocks of its rows and columns.
 fn products(
     ctx: &OpContext<'_, '_>,
     count: usize,
@@ -67,16 +70,32 @@ fn products(
     ) -> Result<(), Error> {
         let Sizes { m, k, n } = sizes;
         let (mut a, mut b) = (Ordered::<T>::new(ctx, a)?, Ordered::<T>::new(ctx, b)?);
-        let (a, b) = (a.get(), b.get());
-        let mut scratch = ctx.scratch::<T>(gemm::scratch(sizes))?;
+        let (a, b, workers) = (a.get(), b.get(), ctx.workers());
+        let factors = |number: usize| {
+            (matrix(&a[number * m * k..], m, k, turned_a), matrix(&b[number * k * n..], k, n, turned_b))
+        };
+        let parts = parts::count(count * m * k * n, PRODUCTS);
         write(ctx, out, req, |values: &mut [T]| {
-            for number in 0..count {
-                let a = Matrix::of(&a[number * m * k..][..m * k], if turned_a { m } else { k }, turned_a);
-                let b = Matrix::of(&b[number * k * n..][..k * n], if turned_b { k } else { n }, turned_b);
-                let values = &mut values[number * m * n..][..m * n];
-                gemm(sizes, a, b, gemm::Out { values, adds: false, scratch: scratch.as_mut_slice() });
+            if count < parts {
+                for number in 0..count {
+                    let (a, b) = factors(number);
+                    let out = matrix_mut(&mut values[number * m * n..], m, n);
+                    workers.run(blocks(out, parts), |Block { out, row, column }| {
+                        let (rows, columns) = (out.nrows(), out.ncols());
+                        gemm(a.subrows(row, rows), b.subcols(column, columns), out, false);
+                        Ok(())
+                    })?;
+                }
+                return Ok(());
             }
-            Ok(())
+            let each = count.div_ceil(parts);
+            workers.run(values.chunks_mut((each * m * n).max(1)).enumerate(), |(part, values)| {
+                for (within, values) in values.chunks_mut(m * n).enumerate() {
+                    let (a, b) = factors(part * each + within);
+                    gemm(a, b, matrix_mut(values, m, n), false);
+                }
+                Ok(())
+            })
         })
     }
     if req.is_null() {
@@ -127,6 +146,37 @@ fn tiny_product(
         DType::F64 => of::<f64>(ctx, sizes, factors, bias, out, req),
         _ => of::<f32>(ctx, sizes, factors, bias, out, req),
     }
+}
+
+/// A block of a product, and where it begins.
+struct Block<'a, T> {
+    out: MatMut<'a, T>,
+    row: usize,
+    column: usize,
+}
+
+/// Cuts a product into at most so many blocks, a power of two: the longer side is halved each time.
+fn blocks<T>(out: MatMut<'_, T>, parts: usize) -> SmallVec<[Block<'_, T>; MOST]> {
+    let (mut rows, mut columns) = (out.nrows(), out.ncols());
+    for _ in 0..parts.ilog2() {
+        let longer = if rows >= columns { &mut rows } else { &mut columns };
+        // Whole registers of elements.
+        *longer = longer.div_ceil(2).next_multiple_of(16);
+    }
+    let (mut blocks, mut below, mut row) = (SmallVec::new(), out, 0);
+    while below.nrows() > 0 {
+        let high = rows.min(below.nrows());
+        let (mut right, rest) = below.split_at_row_mut(high);
+        let mut column = 0;
+        while right.ncols() > 0 {
+            let wide = columns.min(right.ncols());
+            let (out, rest) = right.split_at_col_mut(wide);
+            blocks.push(Block { out, row, column });
+            (column, right) = (column + columns, rest);
+        }
+        (row, below) = (row + rows, rest);
+    }
+    blocks
 }
 
 /// How arrays are taken as matrices, one for each of `count`.
@@ -282,7 +332,7 @@ impl OperatorProperty for Dense {
     ) -> Result<bool, Error> {
         let Some(data) = in_shape[0] else { return Ok(false) };
         let (sizes, rows) = self.plan(&data)?;
-        let mut out = smallvec::SmallVec::<[usize; 8]>::from_slice(&data.dims()[..rows]);
+        let mut out = SmallVec::<[usize; 8]>::from_slice(&data.dims()[..rows]);
         out.push(sizes.n);
         let shape = Shape::new(&out)?;
         assign_shape("weight", &mut in_shape[1], Shape::new(&[sizes.n, sizes.k])?)?;
@@ -367,7 +417,7 @@ impl Operator for Dense {
         products(ctx, 1, Sizes { m, k: n, n: k }, ((grad, false), (weight, false)), &mut in_grad[0], req[0])?;
         products(ctx, 1, Sizes { m: n, k: m, n: k }, ((grad, true), (data, false)), &mut in_grad[1], req[1])?;
         match in_grad.get_mut(2) {
-            Some(bias) => sum_to(grad, bias, req[2]),
+            Some(bias) => sum_to(ctx.workers(), grad, bias, req[2]),
             None => Ok(()),
         }
     }

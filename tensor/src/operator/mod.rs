@@ -5,9 +5,9 @@
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs`,
 //! `activation.rs` and `update/` have the operators of this crate, with those that move elements in
 //! `shaping/`, those that go by places in `picking/`, and those of networks in `layers/`. `map.rs`,
-//! `copied.rs`, `ordered.rs` and `reduction.rs` have what several of them do. `arithmetic.rs`, `views.rs`,
-//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
-//! gradients, with `function.rs` for what programs differentiate themselves.
+//! `copied.rs`, `ordered.rs`, `reduction.rs` and `parts.rs` have what several of them do.
+//! `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs`
+//! what is recorded for gradients, with `function.rs` for what programs differentiate themselves.
 
 mod activation;
 mod arithmetic;
@@ -25,6 +25,7 @@ mod matrix;
 mod op;
 mod ordered;
 mod parameters;
+mod parts;
 mod picking;
 mod property;
 mod random;

@@ -9,6 +9,8 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::runtime::Runtime;
+use crate::operator::parts::Workers;
 use crate::request::OpReq;
 use crate::resource::{Resource, ResourceRequest};
 use crate::shape::Shape;
@@ -26,7 +28,7 @@ pub struct OpContext<'a, 'r> {
     pub requested: &'a mut [Resource<'r>],
     /// The scalar of a [`SimpleOp`](crate::operator::SimpleOp) that has one, otherwise 0.
     pub scalar: f64,
-    pub(crate) storage: &'a Storage,
+    pub(crate) runtime: &'a Runtime,
 }
 
 impl OpContext<'_, '_> {
@@ -36,12 +38,12 @@ impl OpContext<'_, '_> {
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory).
     pub fn scratch<T: crate::Element>(&self, elements: usize) -> Result<Scratch<T>, Error> {
-        let bytes = elements.checked_mul(size_of::<T>()).ok_or_else(|| {
-            Error::new(ErrorKind::TooLarge, format!("{elements} elements of scratch are more than memory has"))
-        })?;
-        let is_small = elements <= SMALL;
-        let block = if is_small { None } else { Some(self.storage.alloc(bytes, Context::cpu(0))?) };
-        Ok(Scratch { block, small: [T::default(); SMALL], elements })
+        Scratch::new(self.runtime.storage(), elements)
+    }
+
+    /// Where parts of a long kernel run.
+    pub(super) fn workers(&self) -> Workers<'_> {
+        Workers::new(self.runtime)
     }
 }
 
@@ -61,6 +63,14 @@ pub struct Scratch<T> {
 const SMALL: usize = 32;
 
 impl<T: crate::Element> Scratch<T> {
+    pub(super) fn new(storage: &Storage, elements: usize) -> Result<Scratch<T>, Error> {
+        let bytes = elements.checked_mul(size_of::<T>()).ok_or_else(|| {
+            Error::new(ErrorKind::TooLarge, format!("{elements} elements of scratch are more than memory has"))
+        })?;
+        let block = if elements <= SMALL { None } else { Some(storage.alloc(bytes, Context::cpu(0))?) };
+        Ok(Scratch { block, small: [T::default(); SMALL], elements })
+    }
+
     /// The elements.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         match &mut self.block {

@@ -95,14 +95,14 @@ impl OperatorProperty for Reduce {
 impl Operator for Reduce {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let plan = Plan::new(&self.parameters.axis, self.parameters.exclude, &in_data[0].shape())?;
-        reduce_all(self.kind, &plan, &in_data[0], &mut out_data[0], req[0])
+        reduce_all(ctx.workers(), self.kind, &plan, &in_data[0], &mut out_data[0], req[0])
     }
 
     fn backward(

@@ -13,6 +13,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::ndarray::cursor::Reader;
 use crate::operator::map::with_work;
 use crate::operator::parameters::Axes;
+use crate::operator::parts::{self, Workers, ELEMENTS, MOST};
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
 use num_traits::Num;
@@ -136,6 +137,25 @@ work! {
     i64, |a, b| a.wrapping_add(b), a.wrapping_mul(b), |x| x, { let _ = x; false };
 }
 
+/// Adds the next elements to a sum, or their squares for a norm.
+fn add<W: Work>(kind: Kind, tree: &mut Tree<W>, leaf: &[W]) {
+    if kind != Kind::Norm {
+        return tree.add(leaf, W::plus);
+    }
+    let mut squares = [W::default(); LEAF];
+    squares.iter_mut().zip(leaf).for_each(|(square, value)| *square = value.times(*value));
+    tree.add(&squares[..leaf.len()], W::plus);
+}
+
+/// What a sum of so many elements becomes.
+fn finish<W: Work>(kind: Kind, sum: W, count: usize) -> W {
+    match kind {
+        Kind::Mean => sum / W::from_number(crate::dtype::Number::Whole(count as i64)),
+        Kind::Norm => sum.root(),
+        _ => sum,
+    }
+}
+
 /// So many elements are one leaf of a tree, which need not be made.
 const FEW: usize = 32;
 
@@ -143,30 +163,17 @@ const FEW: usize = 32;
 fn reduce<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W {
     let number = |value: usize| W::from_number(crate::dtype::Number::Whole(value as i64));
     match kind {
-        Kind::Sum | Kind::Mean => {
-            let sum = if count <= FEW {
+        Kind::Sum | Kind::Mean | Kind::Norm => {
+            let sum = if count <= FEW && kind != Kind::Norm {
                 let mut few = [W::default(); FEW];
                 let filled = reader.fill(&mut few[..count]);
                 leaf_sum(&few[..filled], &W::plus)
             } else {
                 let mut tree = Tree::new();
-                leaves(reader, count, |leaf| tree.add(leaf, W::plus));
+                leaves(reader, count, |leaf| add(kind, &mut tree, leaf));
                 tree.sum(W::plus)
             };
-            if kind == Kind::Sum {
-                sum
-            } else {
-                sum / number(count)
-            }
-        }
-        Kind::Norm => {
-            let mut tree = Tree::new();
-            leaves(reader, count, |leaf| {
-                let mut squares = [W::default(); LEAF];
-                squares.iter_mut().zip(leaf).for_each(|(square, value)| *square = value.times(*value));
-                tree.add(&squares[..leaf.len()], W::plus);
-            });
-            tree.sum(W::plus).root()
+            finish(kind, sum, count)
         }
         Kind::Prod => {
             let mut product = W::one();
@@ -196,34 +203,79 @@ fn reduce<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W {
     }
 }
 
-/// Reduces an array by its axes.
+/// Reduces an array by its axes. A long one is cut into parts where its elements are in a slice.
 pub(super) fn reduce_all(
+    workers: Workers<'_>,
     kind: Kind,
     plan: &Plan,
     from: &Blob<'_>,
     out: &mut BlobMut<'_>,
     req: OpReq,
 ) -> Result<(), Error> {
-    fn all<W: Work>(kind: Kind, plan: &Plan, from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    fn all<W: Work>(
+        workers: Workers<'_>,
+        kind: Kind,
+        plan: &Plan,
+        from: &Blob<'_>,
+        out: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
         let (turned, count) = plan.turned(from.layout())?;
-        let (mut reader, size) = (from.reader_along::<W>(&turned), out.size());
-        let mut writer = out.writer::<W>(req);
+        let (size, parts) = (out.size(), parts::count(from.size(), ELEMENTS));
+        if let Some(values) = from.as_slice::<W>().filter(|_| parts > 1) {
+            // An element of the slice at 0 is the first of the array.
+            let layout = Layout { offset: 0, ..turned };
+            let first = layout.shape.dims().first().copied().unwrap_or(1);
+            if size == 1 && matches!(kind, Kind::Sum | Kind::Mean | Kind::Norm) {
+                out.writer::<W>(req).put(&[one_in_parts(workers, parts, kind, values)?]);
+                return Ok(());
+            }
+            if size > 1 && first > 1 {
+                let mut results = workers.scratch::<W>(size)?;
+                let (results, rows) = (results.as_mut_slice(), first.div_ceil(parts));
+                workers.run(results.chunks_mut(rows * (size / first)).enumerate(), |(part, results)| {
+                    let rows = layout.slice(0, part * rows, first.min((part + 1) * rows), 1)?;
+                    let mut reader = Blob::of_slice(values, &rows).reader::<W>();
+                    results.iter_mut().for_each(|result| *result = reduce(kind, &mut reader, count));
+                    Ok(())
+                })?;
+                out.writer::<W>(req).put(results);
+                return Ok(());
+            }
+        }
+        let (mut reader, mut writer) = (from.reader_along::<W>(&turned), out.writer::<W>(req));
         (0..size).for_each(|_| writer.put(&[reduce(kind, &mut reader, count)]));
         Ok(())
     }
     if req.is_null() {
         return Ok(());
     }
-    with_work!(from.dtype(), W => all::<W>(kind, plan, from, out, req))
+    with_work!(from.dtype(), W => all::<W>(workers, kind, plan, from, out, req))
+}
+
+/// A sum, mean or norm of all elements in parts: nodes of the tree that it has in one.
+fn one_in_parts<W: Work>(workers: Workers<'_>, parts: usize, kind: Kind, values: &[W]) -> Result<W, Error> {
+    let each = LEAF * values.len().div_ceil(LEAF * parts).next_power_of_two();
+    let mut nodes = [W::default(); MOST];
+    workers.run(values.chunks(each).zip(&mut nodes), |(values, node)| {
+        let mut tree = Tree::new();
+        values.chunks(LEAF).for_each(|leaf| add(kind, &mut tree, leaf));
+        *node = tree.sum(W::plus);
+        Ok(())
+    })?;
+    let (whole, rest) = (values.len() / each, values.len() % each);
+    let mut tree = Tree::new();
+    nodes[..whole].iter().for_each(|node| tree.carry(*node, W::plus));
+    Ok(finish(kind, tree.sum_with((rest > 0).then(|| nodes[whole]), W::plus), values.len()))
 }
 
 /// Sums an array over the axes along which `out` broadcasts to its shape.
-pub(crate) fn sum_to(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+pub(super) fn sum_to(workers: Workers<'_>, from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
     let (shape, to) = (from.shape(), out.shape());
     let missing = shape.rank() - to.rank();
     let mut goes = [false; MAX_RANK];
     for (axis, (goes, dim)) in goes.iter_mut().zip(shape.dims()).enumerate() {
         *goes = axis < missing || to.dims()[axis - missing] != *dim;
     }
-    reduce_all(Kind::Sum, &Plan { goes }, from, out, req)
+    reduce_all(workers, Kind::Sum, &Plan { goes }, from, out, req)
 }

@@ -251,7 +251,7 @@ impl Operator for Leaky {
                     }
                     let channels = Layout { shape: Shape::new(&dims)?, strides, offset: of.offset };
                     let sum = &mut in_grad[1].with_layout(&channels);
-                    sum_to(&Blob::of_slice(products.as_mut_slice(), &layout), sum, req[1])
+                    sum_to(ctx.workers(), &Blob::of_slice(products.as_mut_slice(), &layout), sum, req[1])
                 })
             }
             Function::Rrelu => with_float!(grad.dtype(), W => {

@@ -7,6 +7,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::copied::{make, Copying};
 use crate::operator::map::copy_in_order;
 use crate::operator::parameters::{Axes, ParameterType, Parameters};
+use crate::operator::parts::Workers;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -72,7 +73,7 @@ macro_rules! in_order {
                 copy_in_order(data, out, req)
             }
 
-            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn backward(&self, _: Workers<'_>, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
                 copy_in_order(grad, in_grad, req)
             }
         }

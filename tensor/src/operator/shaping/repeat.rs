@@ -12,6 +12,7 @@ use crate::operator::copied::{make, Copying};
 use crate::operator::lists::Dims;
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::Workers;
 use crate::operator::reduction::sum_to;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -139,12 +140,18 @@ macro_rules! copies {
                 copy(&data.with_layout(&one), &mut out.with_layout(&to), req)
             }
 
-            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn backward(
+                &self,
+                workers: Workers<'_>,
+                grad: &Blob<'_>,
+                in_grad: &mut BlobMut<'_>,
+                req: OpReq,
+            ) -> Result<(), Error> {
                 let of = Layout::contiguous(in_grad.shape());
                 let of_grad = self.parted(&of, grad.layout())?.1;
                 let to = Layout::contiguous(self.shape(&of.shape)?);
                 let of_out = self.parted(in_grad.layout(), &to)?.0;
-                sum_to(&grad.with_layout(&of_grad), &mut in_grad.with_layout(&of_out), req)
+                sum_to(workers, &grad.with_layout(&of_grad), &mut in_grad.with_layout(&of_out), req)
             }
         }
     )*};

@@ -13,6 +13,7 @@ use crate::operator::copied::{make, Copying};
 use crate::operator::lists::Places;
 use crate::operator::map::{copy, zero};
 use crate::operator::parameters::{Axes, Parameters};
+use crate::operator::parts::Workers;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
@@ -143,7 +144,7 @@ macro_rules! shows {
                 copy(&data.with_layout(&self.show(data.layout())?), out, req)
             }
 
-            fn backward(&self, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn backward(&self, _: Workers<'_>, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
                 if !$shows_all {
                     zero(in_grad, req)?;
                 }

@@ -1,0 +1,63 @@
+//! How a long kernel is cut into parts that workers share.
+//!
+//! Used by operators whose kernels are long: `matrix.rs`, `map.rs`, `reduction.rs` and others. How
+//! many parts there are, and where they end, follows from shapes alone, so no bit depends on the
+//! number of workers. The parts are operations of a scope of the engine inside of the kernel's own
+//! operation, which has the arrays: they write disjoint pieces of one array, and name no variable.
+//! The thread of the kernel runs them, and workers with nothing to do take some of them.
+
+#![forbid(unsafe_code)]
+
+use crate::dtype::Element;
+use crate::error::Error;
+use crate::ndarray::runtime::Runtime;
+use crate::operator::property::Scratch;
+
+/// The most parts of a kernel.
+pub(super) const MOST: usize = 16;
+/// How many multiply-adds make a part worth its cost: they take some 40 µs.
+pub(super) const PRODUCTS: usize = 1 << 21;
+/// The same for a kernel that goes through elements.
+pub(super) const ELEMENTS: usize = 1 << 16;
+
+/// Into how many parts work is cut, of which a part has at least so much: a power of two.
+pub(super) fn count(work: usize, least: usize) -> usize {
+    1 << (work / least).clamp(1, MOST).ilog2()
+}
+
+/// Where the parts of a kernel run, and where they have their memory from. Goes along with them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Workers<'a>(&'a Runtime);
+
+impl<'a> Workers<'a> {
+    pub fn new(runtime: &'a Runtime) -> Workers<'a> {
+        Workers(runtime)
+    }
+
+    /// Memory for a part's own use.
+    pub fn scratch<T: Element>(self, elements: usize) -> Result<Scratch<T>, Error> {
+        Scratch::new(self.0.storage(), elements)
+    }
+
+    /// Runs `each` for every piece, and returns when all have ended. A single piece is run as it
+    /// is. If some fail, the error is that of the first.
+    pub fn run<P: Send>(
+        self,
+        pieces: impl IntoIterator<Item = P>,
+        each: impl Fn(P) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let mut pieces = pieces.into_iter();
+        let Some(first) = pieces.next() else { return Ok(()) };
+        let Some(second) = pieces.next() else { return each(first) };
+        let (each, mut of_first) = (&each, Ok(()));
+        let others = self.0.engine().scope(|scope| {
+            for piece in std::iter::once(second).chain(pieces) {
+                scope.op("part").push(move |_| each(piece))?;
+            }
+            of_first = each(first);
+            Ok(())
+        });
+        of_first?;
+        Ok(others?)
+    }
+}
