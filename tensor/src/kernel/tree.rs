@@ -71,6 +71,30 @@ pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], plus: &impl Fn(T, T) -> T) -> 
     plus(plus(plus(a, e), plus(c, g)), plus(plus(b, f), plus(d, h)))
 }
 
+/// How many columns are summed at a time.
+const COLUMNS: usize = 8;
+
+/// The sums of the columns of a matrix of at most [`LEAF`] rows, which lie one after the other: the
+/// [`leaf_sum`] of each, in the same order.
+pub(crate) fn column_sums<T: Num + Copy>(values: &[T], out: &mut [T], plus: &impl Fn(T, T) -> T) {
+    let columns = out.len();
+    let whole = values.len() / columns / LANES * LANES;
+    for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
+        let mut sums = [[T::zero(); COLUMNS]; LANES];
+        for (number, row) in values.chunks_exact(columns).enumerate() {
+            let lane = if number < whole { number % LANES } else { number - whole };
+            let row = &row[block * COLUMNS..][..out.len()];
+            sums[lane].iter_mut().zip(row).for_each(|(sum, value)| *sum = plus(*sum, *value));
+        }
+        let [a, b, c, d, e, f, g, h] = sums;
+        for (at, out) in out.iter_mut().enumerate() {
+            let (even, odd) =
+                (plus(plus(a[at], e[at]), plus(c[at], g[at])), plus(plus(b[at], f[at]), plus(d[at], h[at])));
+            *out = plus(even, odd);
+        }
+    }
+}
+
 /// The sum of a slice.
 pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
     if values.len() <= LEAF {
@@ -84,6 +108,19 @@ pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_columns_have_the_bits_of_sums() {
+        for (rows, columns) in [(1, 5), (7, 1), (8, 8), (9, 17), (100, 3), (256, 2)] {
+            let values: Vec<f32> = (0..rows * columns).map(|at| 1.0 / (1.0 + at as f32)).collect();
+            let mut sums = vec![f32::NAN; columns];
+            column_sums(&values, &mut sums, &|a, b| a + b);
+            for (at, found) in sums.iter().enumerate() {
+                let column: Vec<f32> = (0..rows).map(|row| values[row * columns + at]).collect();
+                assert_eq!(found.to_bits(), sum(&column, |a, b| a + b).to_bits(), "{rows} {columns}: {at}");
+            }
+        }
+    }
 
     #[test]
     fn sums_are_right_and_lose_little() {

@@ -8,7 +8,7 @@
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::kernel::tree::{leaf_sum, Tree, LEAF};
+use crate::kernel::tree::{column_sums, leaf_sum, Tree, LEAF};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::ndarray::cursor::Reader;
 use crate::operator::map::with_work;
@@ -67,6 +67,12 @@ impl Plan {
     /// How many elements the axes that go have together.
     pub fn turned_count(&self, shape: &Shape) -> usize {
         shape.dims().iter().zip(self.goes).filter(|(_, goes)| *goes).map(|(dim, _)| dim).product()
+    }
+
+    /// Whether the axes that go are the first, but for those of one element.
+    fn first_go(&self, from: &Blob<'_>) -> bool {
+        let long = from.layout().shape.dims().iter().zip(self.goes).filter(|(dim, _)| **dim > 1);
+        long.map(|(_, goes)| goes).is_sorted_by(|one, other| one >= other)
     }
 
     /// A result's layout, with which it broadcasts to the shape of the array.
@@ -240,6 +246,12 @@ pub(super) fn reduce_all(
                     Ok(())
                 })?;
                 out.writer::<W>(req).put(results);
+                return Ok(());
+            }
+        }
+        if let (Kind::Sum, true, true) = (kind, req.overwrites(), count <= LEAF && size > 1 && plan.first_go(from)) {
+            if let (Some(values), Some(sums)) = (from.as_slice::<W>(), out.as_mut_slice::<W>()) {
+                column_sums(values, sums, &W::plus);
                 return Ok(());
             }
         }

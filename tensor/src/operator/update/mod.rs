@@ -15,6 +15,7 @@ mod rules;
 
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
+use crate::kernel::simd::{self, Loops};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::with_float;
 use crate::operator::parameters::{ParameterType, Parameters};
@@ -26,6 +27,7 @@ use num_traits::Float;
 use parameters::UpdateParameters;
 use seriatim::Context;
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// How many elements are computed at a time.
 const BLOCK: usize = 256;
@@ -193,11 +195,7 @@ fn walk<W: Element + Float, const S: usize>(
         let mut rest = slices.iter_mut();
         let parts: [&mut [W]; S] =
             std::array::from_fn(|_| rest.next().map(|slice| &mut slice[..size]).unwrap_or_default());
-        for (at, (weight, grad)) in weights.iter().zip(grads).enumerate() {
-            let (value, next) = element(weight.get(), *grad, std::array::from_fn(|state| parts[state][at]));
-            weight.set(value);
-            (0..S).for_each(|state| parts[state][at] = next[state]);
-        }
+        simd::run(InPlace { weights, grads, states: parts, element });
         drop(slices);
         return write_back(states, &mut copies);
     }
@@ -221,6 +219,53 @@ fn walk<W: Element + Float, const S: usize>(
     }
     drop(slices);
     write_back(states, &mut copies)
+}
+
+/// An update of elements that lie in slices.
+struct InPlace<'a, W, const S: usize, F> {
+    weights: &'a [Cell<W>],
+    grads: &'a [W],
+    states: [&'a mut [W]; S],
+    element: F,
+}
+
+impl<W: Element + Float, const S: usize, F: Fn(W, W, [W; S]) -> (W, [W; S])> Loops for InPlace<'_, W, S, F> {
+    /// One loop over slices for each number of states: so the compiler makes vectors of it.
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let InPlace { weights, grads, mut states, element } = self;
+        let all = weights.iter().zip(grads);
+        match &mut states[..] {
+            [] => {
+                for (weight, grad) in all {
+                    weight.set(element(weight.get(), *grad, [W::zero(); S]).0);
+                }
+            }
+            [one] => {
+                for ((weight, grad), one) in all.zip(one.iter_mut()) {
+                    let (value, next) = element(weight.get(), *grad, [*one; S]);
+                    weight.set(value);
+                    *one = next[0];
+                }
+            }
+            [one, two] => {
+                for (((weight, grad), one), two) in all.zip(one.iter_mut()).zip(two.iter_mut()) {
+                    let mut of = [*one; S];
+                    of[1] = *two;
+                    let (value, next) = element(weight.get(), *grad, of);
+                    weight.set(value);
+                    (*one, *two) = (next[0], next[1]);
+                }
+            }
+            _ => {
+                for (at, (weight, grad)) in all.enumerate() {
+                    let (value, next) = element(weight.get(), *grad, std::array::from_fn(|state| states[state][at]));
+                    weight.set(value);
+                    (0..S).for_each(|state| states[state][at] = next[state]);
+                }
+            }
+        }
+    }
 }
 
 fn write_back<W: Element>(states: &mut [BlobMut<'_>], copies: &mut [Option<Scratch<W>>]) -> Result<(), Error> {
