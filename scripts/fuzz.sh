@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes the library: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET…]. Targets are `oracle` and
-# `c_interface`, see fuzz/; without any, both run. Prints one line a target, and fails if one finds
-# something.
+# Fuzzes the library: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET…]. Targets are `oracle`,
+# `c_interface` and `formats`, see fuzz/; without any, all run. Prints one line a target, and fails if
+# one finds something.
 #
 # scripts/fuzz.sh --teeth [TARGET…] has the harness make a mistake instead (an operation does not
-# declare what it reads), and fails if the fuzzer does not notice within a minute or so.
+# declare what it reads, a reader loses an array), and fails if the fuzzer does not notice within a
+# minute or so.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ elif [[ ${1:-} =~ ^[0-9]+$ ]]; then
     shift
 fi
 targets=("$@")
-((${#targets[@]})) || targets=(oracle c_interface)
+((${#targets[@]})) || targets=(oracle c_interface formats)
 
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
 # Unstable options of the compiler, the sanitizer and the coverage: a stable one takes them so.
@@ -49,7 +50,7 @@ make_seeds() {
 # C hands over is counted by the target itself.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 # A hang is a failure.
-options=(-timeout=20 -max_len=512 -rss_limit_mb=4096 -detect_leaks=0 -print_final_stats=1 "-max_total_time=$seconds")
+options=(-timeout=20 -rss_limit_mb=4096 -detect_leaks=0 -print_final_stats=1 "-max_total_time=$seconds")
 
 failed=0
 for target in "${targets[@]}"; do
@@ -57,16 +58,24 @@ for target in "${targets[@]}"; do
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     mkdir "$scratch/seeds" "$scratch/corpus" "$scratch/found"
-    make_seeds "$scratch/seeds"
+    # Files of arrays are written by the target itself, and longer.
+    unset FUZZ_SEEDS
+    longest=512
+    if [[ $target == formats ]]; then
+        export FUZZ_SEEDS=$scratch/seeds
+        longest=4096
+    else
+        make_seeds "$scratch/seeds"
+    fi
     log=$scratch/log
     status=0
     if [[ $teeth ]]; then
-        FUZZ_TEETH=1 cargo fuzz run "$target" "$scratch/corpus" "$scratch/seeds" -- "${options[@]}" \
+        FUZZ_TEETH=1 cargo fuzz run "$target" "$scratch/corpus" "$scratch/seeds" -- "${options[@]}" "-max_len=$longest" \
             "-artifact_prefix=$scratch/found/" >"$log" 2>&1 || status=$?
     else
         corpus=fuzz/corpus/$target
         mkdir -p "$corpus" "fuzz/artifacts/$target"
-        cargo fuzz run "$target" "$corpus" "$scratch/seeds" -- "${options[@]}" >"$log" 2>&1 || status=$?
+        cargo fuzz run "$target" "$corpus" "$scratch/seeds" -- "${options[@]}" "-max_len=$longest" >"$log" 2>&1 || status=$?
     fi
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
     coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 || true)
