@@ -2,7 +2,8 @@
 //!
 //! This file is part of the source only where the patches beside it are applied. There
 //! `mutate!("name": bug, right)` is `right`, and `mutant("name")` is `false`, unless
-//! `SERIATIM_MUTANT=name` is in the environment.
+//! `CHOSEN_MUTANT=name` is in the environment. Not SERIATIM_…: engines made from the
+//! environment refuse variables of that name that they do not know.
 
 macro_rules! mutate {
     ($name:literal: $bug:expr, $right:expr) => {
@@ -19,5 +20,5 @@ pub(crate) use mutate;
 /// Whether this is the bug to run with.
 pub fn mutant(name: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    CHOSEN.get_or_init(|| std::env::var("SERIATIM_MUTANT").unwrap_or_default()) == name
+    CHOSEN.get_or_init(|| std::env::var("CHOSEN_MUTANT").unwrap_or_default()) == name
 }

@@ -18,6 +18,7 @@ PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
 COUNTED = "--package seriatim"
 DRIVEN = "--package seriatim --features cuda"
+TENSOR = "--package seriatim-tensor"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
@@ -48,14 +49,21 @@ CONFIGURATIONS = {
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
+
+def configuration(file):
+    """The folder that a file is built in, the flags, and the package. `tensor/` has the arrays' tests."""
+    return ("counted-mutants", "", TENSOR) if file.startswith("tensor/") else CONFIGURATIONS.get(file, OTHERS)
+
+
+
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve()
 TREE = TARGET / "mutants" / "tree"
 PATCHES = pathlib.Path("mutants")
 # What a file of the tree begins its imports with, if a patch is for it.
 IMPORT = "#[allow(unused_imports)]\nuse crate::mutants::{mutant, mutate};\n"
-# The files that patches are for. The models include some of the C interface's: what they name is
-# then that of the models' own package.
-SOURCES = ("src/", "capi/src/")
+# The files that patches are for. The models include some of the C interface's and of the arrays':
+# what they name is then that of the models' own package.
+SOURCES = ("src/", "capi/src/", "tensor/src/")
 INCLUDER = "loom-tests/src/lib.rs"
 MODULE = b'\n#[cfg(loom)]\n#[path = "../../src/mutants.rs"]\nmod mutants;\n'
 # What a build of the models and of the tests does not need.
@@ -102,7 +110,7 @@ def make_tree(strict=True):
             failed.append(f"{patch} does not apply:\n{done.stderr}")
     for source in sources(patched):
         text = (patched / source).read_text()
-        if patch_of(source).exists() and str(source) != "src/lib.rs":
+        if patch_of(source).exists() and source.name != "lib.rs":
             text = re.sub(r"^use ", IMPORT + "use ", text, count=1, flags=re.M)
         content[str(source)] = text.encode()
     content["src/mutants.rs"] = (PATCHES / "mutants.rs").read_bytes()
@@ -146,24 +154,24 @@ def in_source():
 def build(files):
     """Builds the models of some files with the mutants in them; returns the program of each file."""
     programs = {}
-    for folder, cfg, which in sorted({CONFIGURATIONS.get(file, OTHERS) for file in files}):
+    for folder, cfg, which in sorted({configuration(file) for file in files}):
         flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg}"
         environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{TARGET}/{folder}")
-        wanted = sorted(file for file in files if CONFIGURATIONS.get(file, OTHERS) == (folder, cfg, which))
-        targets = [word for file in wanted for word in (["--lib"] if file == "lib" else ["--test", file])]
+        wanted = {pathlib.Path(file).name: file for file in sorted(files) if configuration(file) == (folder, cfg, which)}
+        targets = [word for name in wanted for word in (["--lib"] if name == "lib" else ["--test", name])]
         command = ["cargo", "test", "--release", *which.split(), *targets, "--no-run"]
         built = subprocess.run(command, cwd=TREE, env=environment, stderr=subprocess.PIPE, text=True)
         if built.returncode != 0:
             sys.exit(built.stderr)
         for name, path in re.findall(r"(?:tests/|unittests src/)(\w+)\.rs \((\S+)\)", built.stderr):
             if name in wanted:
-                programs[name] = path
+                programs[wanted[name]] = path
     return programs
 
 
 def run(program, model, mutant):
     """Runs one model; returns whether it held ('held', 'failed', 'hung'), the seconds, and the execution in which it failed."""
-    environment = dict(os.environ, SERIATIM_MUTANT=mutant, RUST_BACKTRACE="0")
+    environment = dict(os.environ, CHOSEN_MUTANT=mutant, RUST_BACKTRACE="0")
     command = [program, model, "--exact", "--nocapture", "--test-threads=1"]
     begin = time.time()
     try:
@@ -190,7 +198,7 @@ def run(program, model, mutant):
 def tried(file, program, model, mutant):
     """Runs a finder, again if need be: what uses real threads may lose its core in the moment that tells."""
     expected = "failed" if mutant else "held"
-    for attempt in range(1 if CONFIGURATIONS.get(file, OTHERS)[2] == MODELS else 3):
+    for attempt in range(1 if configuration(file)[2] == MODELS else 3):
         outcome, seconds, how = run(program, model, mutant)
         if outcome == expected:
             break
@@ -198,10 +206,11 @@ def tried(file, program, model, mutant):
 
 
 def slice_of(mutants, which, slices):
-    """One of so many slices of the mutants, with all that one file finds: so each slice builds few files."""
+    """One of so many slices of the mutants, with all that one file finds: so each slice builds few files.
+    The tests of the arrays are all in one."""
     of = defaultdict(list)
     for mutant in mutants:
-        of[mutant[2]].append(mutant)
+        of[mutant[2].split("/")[0]].append(mutant)
     dealt = [[] for _ in range(slices)]
     for file in sorted(of, key=lambda file: (-len(of[file]), file)):
         min(dealt, key=len).extend(of[file])

@@ -208,6 +208,18 @@ fn what_is_read_only_is_not_written() {
     assert_eq!(deleted.load(SeqCst), 1);
 }
 
+#[test]
+fn arrays_that_are_lent_to_be_read_are_read_only() {
+    let runtime = runtime(Kind::PerDevice, 1);
+    let x = runtime.full([2], DType::F32, 1.0f32).unwrap();
+    assert!(x.to_dlpack().unwrap().is_read_only() && !x.to_dlpack_mut().unwrap().is_read_only());
+    let y = runtime.from_dlpack(x.to_dlpack().unwrap()).unwrap();
+    y.fill(2.0f32).unwrap();
+    assert_eq!(y.wait_to_read().unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop(y);
+    assert_eq!(x.to_vec::<f32>().unwrap(), [1.0; 2]);
+}
+
 /// What a case has wrong with it, and the error that it gets.
 type Case = (fn(&mut Producer), ErrorKind, &'static str);
 

@@ -367,4 +367,12 @@ fn gradients_of_values_that_are_used_often_are_added() {
     autograd::backward_with(&[(&z, None)], true).unwrap();
     autograd::backward(&[&z, &z]).unwrap();
     assert_eq!(x.grad().unwrap().to_vec::<f64>().unwrap(), [6.0, -2.0]);
+    // A value between: h = 2 x in h² + 3 h + h x.
+    let y = autograd::record(|| -> Result<NDArray, seriatim_tensor::Error> {
+        let h = x.mul_scalar(2.0)?;
+        h.square()?.add(&h.mul_scalar(3.0)?)?.add(&h.mul(&x)?)
+    })
+    .unwrap();
+    autograd::backward(&[&y]).unwrap();
+    assert_eq!(x.grad().unwrap().to_vec::<f64>().unwrap(), [24.0, 2.0 * (-2.0 + 3.0 - 0.5) - 1.0]);
 }

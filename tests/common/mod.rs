@@ -179,7 +179,7 @@ pub fn child(task: &str) -> Command {
     command.args(["a_child_process_does_its_task", "--exact", "--nocapture", "--test-threads=1"]);
     // What is set for this process, such as the oracle's variables, is not for the child's engines.
     // A mutant is for the child as well.
-    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("SERIATIM_") && key != "SERIATIM_MUTANT") {
+    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("SERIATIM_")) {
         command.env_remove(key);
     }
     command.env(TASK, task).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
