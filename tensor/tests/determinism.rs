@@ -6,7 +6,7 @@ mod common;
 use common::{runtimes, Draws};
 use seriatim_tensor::operator::Op;
 use seriatim_tensor::optimizer::Sgd;
-use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime};
+use seriatim_tensor::{autograd, DType, Distribution, Error, NDArray, OpReq, Runtime, Step};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn hash(arrays: &[&NDArray]) -> Result<u64, Error> {
@@ -82,6 +82,66 @@ fn convolve(runtime: &Runtime, pauses: &mut Draws) -> Result<u64, Error> {
         sgd.step(&[filters, bias, gamma, beta, more, last], 1.0 / 20.0)?;
     }
     hash(&[filters, bias, gamma, beta, more, last, &mean, &variance])
+}
+
+/// Kernels that are long enough to be cut into parts.
+fn long(inputs: &[NDArray]) -> Result<NDArray, Error> {
+    let [square, wide, images, filters, image, groups, long] = inputs else { panic!("there are seven") };
+    let product = square.dot(wide)?.add(&square.dot(&wide.transpose()?.transpose()?)?)?;
+    let stack = Op::new("batch_dot", &[("transpose_b", "true")])?;
+    let both = product.reshape([6, 50, 400])?;
+    let stacked = stack.invoke(&[&both, &both])?;
+    let long = long.exp()?.mul(long)?;
+    let norm = Op::new("norm", &[])?.invoke(&[&long])?;
+    let rows = Op::new("sum", &[("axis", "(0,2)")])?.invoke(&[&long.reshape([7, 100, 500])?])?;
+    let out = autograd::record(|| {
+        let many = images.convolution(filters, None, &[], &[1, 1], 1)?.square()?.sum()?;
+        many.add(&image.convolution(groups, None, &[2, 2], &[], 4)?.square()?.sum()?)
+    })?;
+    autograd::backward(&[&out])?;
+    let mut all = vec![product, stacked, long.sum()?, long.mean()?, norm, rows, out];
+    for array in [images, filters, image, groups] {
+        all.push(array.grad()?.copy()?);
+    }
+    let flat = all.iter().map(|array| array.reshape([array.shape().size()])).collect::<Result<Vec<_>, _>>()?;
+    let count = flat.len().to_string();
+    Op::new("Concat", &[("dim", "0"), ("num_args", &count)])?.invoke(&flat.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn long_kernels_are_cut_and_have_the_same_bits_on_every_engine() {
+    let mut found = Vec::new();
+    for (name, runtime) in runtimes() {
+        runtime.seed(13).unwrap();
+        let of = Distribution::Uniform { low: -1.0, high: 1.0 };
+        let shapes = [
+            &[300, 300][..],
+            &[300, 400],
+            &[21, 8, 20, 20],
+            &[16, 8, 3, 3],
+            &[1, 32, 64, 64],
+            &[64, 8, 5, 5],
+            &[350_000],
+        ];
+        let inputs = shapes.map(|shape| runtime.random(shape, DType::F32, of).unwrap());
+        inputs[2..6].iter().for_each(|array| array.attach_grad(OpReq::Write).unwrap());
+        runtime.wait_all().unwrap();
+        runtime.engine().start_profiling();
+        let pushed = long(&inputs).unwrap();
+        runtime.wait_all().unwrap();
+        runtime.engine().stop_profiling();
+        let parts = runtime.engine().profile().events().iter().filter(|event| event.name == "part").count();
+        let pushed = hash(&[&pushed]).unwrap();
+        let mut step = Step::capture_on(&runtime, &[], |_| long(&inputs)).unwrap();
+        for _ in 0..2 {
+            step.run(&[]).unwrap();
+            assert_eq!(hash(&[step.returned()]).unwrap(), pushed, "{name}");
+        }
+        found.push((name, parts, pushed));
+    }
+    // The calls that are cut are the same too.
+    assert!(found.iter().all(|(_, parts, hash)| (*parts, *hash) == (found[0].1, found[0].2)), "{found:?}");
+    assert!(found[0].1 > 30, "{found:?}");
 }
 
 /// A random program over arrays of each type, with views, changes in place and reductions.

@@ -1,14 +1,13 @@
 //! Convolutions of images in two dimensions, and what they have for gradients.
 //!
-//! Used by `operator/layers/convolution.rs`. Windows of some images become the columns of a matrix,
-//! and the convolution a product of matrices; for small images `direct.rs` is faster. Which of both
-//! is taken, and how many images make a product, are functions of the shapes, so a convolution has
-//! the same bits each time.
+//! Used by `operator/layers/filtering.rs`. Windows of some images become the columns of a matrix,
+//! and the convolution a product of matrices. How many images make a product is a function of the
+//! shapes, so a convolution has the same bits each time.
 
 #![forbid(unsafe_code)]
 
-use crate::kernel::direct;
 use crate::kernel::gemm::{gemm, matrix, matrix_mut, Real};
+use std::ops::Range;
 
 /// Windows along rows and columns: their size, from window to window, from tap to tap, and how many
 /// places before the first element the first window begins.
@@ -72,8 +71,7 @@ impl Geometry {
     /// How many elements of scratch a pass needs.
     pub fn scratch(&self) -> usize {
         let (n, depth, filters) = (self.columns(), self.depth(), self.filters);
-        let of_turned = self.turned().map_or(0, |turned| self.groups * filters * depth + direct::scratch(&turned));
-        ((depth + filters) * n).max(direct::scratch(self)).max(of_turned)
+        (depth + filters) * n
     }
 
     /// Where the images of a group begin, on the side of the channels and on that of the filters.
@@ -120,9 +118,62 @@ impl Geometry {
         Span { begin, end: end.max(begin), first: (begin * stride).wrapping_add_signed(shift) }
     }
 
+    /// Whether there is a window for each element. A tap's rows are the image then, moved.
+    fn is_moved(&self) -> bool {
+        self.window.stride == [1, 1] && self.out == self.size
+    }
+
+    /// Calls `image` with each tap and image of those: where it is among `columns` columns, where
+    /// the image is, and by how many rows and columns the tap moves it.
+    fn moves(&self, (first, count): (usize, usize), group: usize, mut image: impl FnMut(usize, usize, [isize; 2])) {
+        let Window { kernel, dilate, pad, .. } = self.window;
+        let pixels = self.pixels();
+        for tap in 0..self.depth() {
+            let (channel, within) = (tap / (kernel[0] * kernel[1]), tap % (kernel[0] * kernel[1]));
+            let at = [within / kernel[1] * dilate[0], within % kernel[1] * dilate[1]];
+            let by = [0, 1].map(|axis| at[axis] as isize - pad[axis] as isize);
+            for number in 0..count {
+                let from = self.begins(first + number, group).0 + channel * pixels;
+                image((tap * count + number) * pixels, from, by);
+            }
+        }
+    }
+
+    /// The places that have an element of the image behind a move, and where that of the first is.
+    /// Some have one of another row: those that [`clear`](Geometry::clear) sets to zero.
+    fn moved(&self, [down, right]: [isize; 2]) -> (Range<usize>, usize) {
+        let (by, pixels) = (down * self.size[1] as isize + right, self.pixels());
+        let end = pixels.saturating_sub(by.max(0).unsigned_abs());
+        let begin = by.min(0).unsigned_abs().min(end);
+        (begin..end, if begin < end { begin.wrapping_add_signed(by) } else { 0 })
+    }
+
+    /// Sets the places to zero that a move leaves without an element of their row.
+    fn clear<T: Real>(&self, places: &mut [T], [_, right]: [isize; 2]) {
+        let width = self.size[1];
+        let lost = right.unsigned_abs().min(width);
+        let begin = if right > 0 { width - lost } else { 0 };
+        if lost > 0 {
+            for row in places.chunks_exact_mut(width) {
+                row[begin..begin + lost].iter_mut().for_each(|place| *place = T::zero());
+            }
+        }
+    }
+
     /// Copies the elements of windows into the rows of a matrix, a row a tap.
     fn gather<T: Real>(&self, data: &[T], images: (usize, usize), group: usize, into: &mut [T]) {
         let (stride, width) = (self.window.stride[1], self.out[1]);
+        if self.is_moved() {
+            return self.moves(images, group, |to, from, by| {
+                let into = &mut into[to..to + self.pixels()];
+                let (places, first) = self.moved(by);
+                into[..places.start].fill(T::zero());
+                into[places.end..].fill(T::zero());
+                let count = places.len();
+                into[places].copy_from_slice(&data[from + first..][..count]);
+                self.clear(into, by);
+            });
+        }
         self.taps(images, group, |to, line, &Span { begin, end, first }| {
             let into = &mut into[to..to + width];
             let Some(line) = line.filter(|_| begin < end) else { return into.fill(T::zero()) };
@@ -139,8 +190,17 @@ impl Geometry {
     }
 
     /// Adds the rows of a matrix to the elements of windows.
-    fn scatter<T: Real>(&self, from: &[T], images: (usize, usize), group: usize, data: &mut [T]) {
+    fn scatter<T: Real>(&self, from: &mut [T], images: (usize, usize), group: usize, data: &mut [T]) {
         let stride = self.window.stride[1];
+        if self.is_moved() {
+            return self.moves(images, group, |at, to, by| {
+                let from = &mut from[at..at + self.pixels()];
+                let (places, first) = self.moved(by);
+                self.clear(from, by);
+                let to = &mut data[to + first..][..places.len()];
+                to.iter_mut().zip(&from[places]).for_each(|(to, from)| *to = *to + *from);
+            });
+        }
         self.taps(images, group, |at, line, &Span { begin, end, first }| {
             let Some(line) = line.filter(|_| begin < end) else { return };
             let (to, from) = (&mut data[line + first..], &from[at + begin..at + end]);
@@ -150,31 +210,6 @@ impl Geometry {
                 to.iter_mut().step_by(stride).zip(from).for_each(|(to, from)| *to = *to + *from);
             }
         });
-    }
-
-    /// The convolution that makes the gradient by the data of the gradient by the output, if
-    /// windows lie side by side: with the weights turned around.
-    fn turned(&self) -> Option<Geometry> {
-        let Window { kernel, stride, dilate, pad } = self.window;
-        let is_dense = (0..2).all(|axis| {
-            let is_whole = self.size[axis] + 2 * pad[axis] + 1 == self.out[axis] + kernel[axis];
-            stride[axis] == 1 && dilate[axis] == 1 && pad[axis] < kernel[axis] && is_whole
-        });
-        let window = Window { pad: [0, 1].map(|axis| (kernel[axis] - 1).saturating_sub(pad[axis])), ..self.window };
-        let (channels, filters) = (self.filters, self.channels);
-        let turned = Geometry { channels, filters, size: self.out, out: self.size, window, ..*self };
-        (is_dense && direct::is_faster(&turned)).then_some(turned)
-    }
-
-    /// Writes the weights that `turned` has.
-    fn turn<T: Real>(&self, weight: &[T], into: &mut [T]) {
-        let taps = self.window.kernel[0] * self.window.kernel[1];
-        for (number, into) in into.chunks_exact_mut(taps).enumerate() {
-            let (group, within) = (number / (self.channels * self.filters), number % (self.channels * self.filters));
-            let (channel, filter) = (within / self.filters, within % self.filters);
-            let from = ((group * self.filters + filter) * self.channels + channel) * taps;
-            into.iter_mut().zip(weight[from..from + taps].iter().rev()).for_each(|(into, from)| *into = *from);
-        }
     }
 
     /// Copies the filters' images into the rows of a matrix, a row a filter; or back.
@@ -196,9 +231,6 @@ impl Geometry {
 
 /// Writes the convolution of `data` with `weight` to `out`.
 pub(crate) fn forward<T: Real>(of: &Geometry, data: &[T], weight: &[T], out: &mut [T], scratch: &mut [T]) {
-    if direct::is_faster(of) {
-        return direct::forward(of, data, weight, out, scratch);
-    }
     let (filters, depth) = (of.filters, of.depth());
     let (columns, result) = scratch.split_at_mut(depth * of.columns());
     for group in 0..of.groups {
@@ -222,11 +254,6 @@ pub(crate) fn forward<T: Real>(of: &Geometry, data: &[T], weight: &[T], out: &mu
 
 /// Writes the gradient by the data to `data`, from `grad`, that by the output.
 pub(crate) fn by_data<T: Real>(of: &Geometry, grad: &[T], weight: &[T], data: &mut [T], scratch: &mut [T]) {
-    if let Some(turned) = of.turned() {
-        let (weights, scratch) = scratch.split_at_mut(of.groups * of.filters * of.depth());
-        of.turn(weight, weights);
-        return direct::forward(&turned, grad, weights, data, scratch);
-    }
     data.fill(T::zero());
     let (filters, depth) = (of.filters, of.depth());
     let (columns, rows) = scratch.split_at_mut(depth * of.columns());

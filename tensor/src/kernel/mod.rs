@@ -1,12 +1,12 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
-//! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of probabilities, `convolve.rs`
-//! and `direct.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
+//! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of
+//! probabilities, `convolve.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses
+//! instructions.
 
 pub(crate) mod binary;
 pub(crate) mod convolve;
-pub(crate) mod direct;
 pub(crate) mod gemm;
 pub(crate) mod pool;
 pub(crate) mod simd;

@@ -118,18 +118,64 @@ impl Pool {
         });
     }
 
+    /// Whether windows of `WIDE` columns lie side by side on one plane, and each on the image as a
+    /// whole.
+    fn is_dense<const WIDE: usize>(&self) -> bool {
+        let end = |axis: usize| (self.out[axis].max(1) - 1) * self.stride[axis] + self.kernel[axis];
+        let is_plane = self.size[0] == 1 && self.out[0] == 1 && self.kernel[0] == 1;
+        let is_side_by_side = self.kernel[2] == WIDE && self.stride[2] == WIDE && self.pad == [0; DIMENSIONS];
+        is_plane && is_side_by_side && end(1) <= self.size[1] && end(2) <= self.size[2]
+    }
+
+    /// Writes a value for each of dense windows, a row of them at a time and without a branch.
+    fn dense<T: Float, const WIDE: usize>(&self, image: &[T], out: &mut [T], first: T, next: impl Fn(T, T) -> T) {
+        let ([_, _, columns], width) = (self.out, self.size[2]);
+        for (y, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
+            out.fill(first);
+            for down in 0..self.kernel[1] {
+                let line = &image[(y * self.stride[1] + down) * width..][..columns * WIDE];
+                for (out, elements) in out.iter_mut().zip(line.chunks_exact(WIDE)) {
+                    *out = elements.iter().fold(*out, |value, element| next(value, *element));
+                }
+            }
+        }
+    }
+
+    /// The gradient of the greatest elements of dense windows that share no row.
+    fn dense_backward<T: Float, const WIDE: usize>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
+        let ([_, _, columns], width) = (self.out, self.size[2]);
+        for at in 0..grad.len() {
+            let first = at / columns * self.stride[1] * width + at % columns * WIDE;
+            let (mut share, value) = (grad[at], values[at]);
+            for line in (first..).step_by(width).take(self.kernel[1]) {
+                let (image, out) = (&image[line..line + WIDE], &mut out[line..line + WIDE]);
+                for (out, element) in out.iter_mut().zip(image) {
+                    let is_it = *element == value || element.is_nan();
+                    *out = if is_it { share } else { T::zero() };
+                    share = if is_it { T::zero() } else { share };
+                }
+            }
+        }
+    }
+
     /// Writes a value for each window.
     pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
+        match self.kind {
+            Kind::Max if self.is_dense::<2>() => return self.dense::<T, 2>(image, out, T::neg_infinity(), greater),
+            Kind::Max if self.is_dense::<3>() => return self.dense::<T, 3>(image, out, T::neg_infinity(), greater),
+            Kind::Sum if self.is_dense::<2>() => return self.dense::<T, 2>(image, out, T::zero(), |sum, x| sum + x),
+            Kind::Mean if self.is_dense::<2>() => {
+                self.dense::<T, 2>(image, out, T::zero(), |sum, x| sum + x);
+                let count = of(2 * self.kernel[1]);
+                return out.iter_mut().for_each(|value| *value = *value / count);
+            }
+            _ => (),
+        }
         self.windows(|window| {
             out[window.number] = match self.kind {
                 Kind::Max => {
                     let mut value = T::neg_infinity();
-                    self.elements(&window, image, |element| {
-                        // What is not a number stays.
-                        if element > value || element.is_nan() {
-                            value = element;
-                        }
-                    });
+                    self.elements(&window, image, |element| value = greater(value, element));
                     value
                 }
                 Kind::Mean => self.sum(&window, image, |element| element) / of(window.count),
@@ -145,6 +191,9 @@ impl Pool {
     /// window that is the greatest; that of a norm of 0 is 0.
     pub fn backward<T: Float>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
         out.fill(T::zero());
+        if self.kind == Kind::Max && self.is_dense::<2>() && self.stride[1] >= self.kernel[1] {
+            return self.dense_backward::<T, 2>(grad, image, values, out);
+        }
         self.windows(|window| {
             let (grad, value) = (grad[window.number], values[window.number]);
             match self.kind {
@@ -173,6 +222,15 @@ impl Pool {
                 }
             }
         });
+    }
+}
+
+/// The greater of two; what is not a number stays.
+fn greater<T: Float>(value: T, element: T) -> T {
+    if element > value || element.is_nan() {
+        element
+    } else {
+        value
     }
 }
 
