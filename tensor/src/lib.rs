@@ -19,7 +19,7 @@
 //! |---|---|
 //! | make arrays, read values | [`NDArray`], [`Runtime`], [`DType`] |
 //! | call operators by name, list them | [`operator::Op`], [`operator::list_all_ops`] |
-//! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`], [`Parameters`](derive@Parameters) |
+//! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`], [`derive@Parameters`] |
 //! | compute gradients | [`autograd`] |
 //! | train | [`optimizer`], [`initializer`], [`metric`] |
 //! | make a step that costs little | [`Step`], [`Parameter`] |

@@ -1,5 +1,5 @@
-//! Functions of a program in `autograd`: their gradients against central differences, where they are
-//! called and kept, and what a backward pass must not return.
+//! Functions of a program in `autograd`: their gradients against central differences, where they
+//! are called and kept, and what a backward pass must not return.
 
 mod common;
 

@@ -130,6 +130,9 @@ fn a_norm_of_zero_has_no_slope() {
     }
 }
 
+/// The parameters of a call.
+type Given<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn what_cannot_be_pooled_is_refused() {
     let images = NDArray::from_slice(&[0.0f64; 16], [1, 1, 2, 2, 2, 2]).unwrap();
@@ -137,7 +140,7 @@ fn what_cannot_be_pooled_is_refused() {
         let error = Op::new("Pooling", parameters).and_then(|op| op.invoke(&[&images])).unwrap_err();
         (error.kind(), error.to_string())
     };
-    let cases: [(&[(&str, &str)], ErrorKind, &str); 8] = [
+    let cases: [(Given<'_>, ErrorKind, &str); 8] = [
         (&[("kernel", "(1,1,1)")], ErrorKind::ShapeMismatch, "3 of places"),
         (&[("global_pool", "true")], ErrorKind::ShapeMismatch, "4 of places"),
         (&[("kernel", "(1,1,1,1)")], ErrorKind::BadParameter, "one, two and three"),

@@ -208,7 +208,7 @@ impl Function for Distance {
     fn backward(&mut self, out_grads: &[NDArray]) -> Result<Vec<Option<NDArray>>, Error> {
         let Some(apart) = &self.saved else { return Ok(vec![None; 2]) };
         let grad = apart.mul(&out_grads[0])?.mul(self.power.array())?.mul_scalar(2.0)?.add(&out_grads[1])?;
-        Ok(vec![Some(grad.clone()), Some(grad.neg()?)])
+        Ok(vec![Some(grad.clone()), Some(grad.negative()?)])
     }
 }
 

@@ -41,7 +41,7 @@ fn wrong_attributes_are_told_where_they_stand() {
         ("/// A\n#[parameter(default = 0, range = 1..=64)] side: usize", "the default 0 is not in", "1..=64"),
         ("/// A\n#[parameter(default = 1.0, range = 0.0..1.0)] side: f64", "the default 1.0 is not in", "0.0..1.0"),
         ("/// A\n#[parameter(range = -1..=1, default = -2)] side: isize", "-2 is not in the range -1..=1", "-1..=1"),
-        ("/// A\n#[parameter = 1] side: usize", "expected attribute arguments in parentheses", "parameter = 1"),
+        ("/// A\n#[parameter = 1] side: usize", "expected parentheses", "="),
         ("#[parameter(default = 1)] side: usize", "`side` has no documentation", "side"),
         ("///\n side: usize", "`side` has no documentation", "side"),
     ];

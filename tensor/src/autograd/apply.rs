@@ -34,7 +34,7 @@ use std::cell::RefCell;
 ///     }
 ///
 ///     fn backward(&mut self, out_grads: &[NDArray]) -> Result<Vec<Option<NDArray>>, Error> {
-///         Ok(vec![Some(out_grads[0].neg()?)])
+///         Ok(vec![Some(out_grads[0].negative()?)])
 ///     }
 /// }
 ///

@@ -1,9 +1,9 @@
 //! Gradients: calls that a thread makes inside of [`record`] are noted, and [`backward`] walks back
 //! over them.
 //!
-//! [`apply`] calls a [`Function`] of the program, which computes its gradients itself. What is noted
-//! is in `src/operator/tape.rs`. Each thread records by itself. All gradients are
-//! pushed like any operation; a value that is used several times has its gradients added in place.
+//! [`apply`] calls a [`Function`] of the program, which computes its gradients itself. What is
+//! noted is in `src/operator/tape.rs`. Each thread records by itself. All gradients are pushed like
+//! any operation; a value that is used several times has its gradients added in place.
 
 #![forbid(unsafe_code)]
 

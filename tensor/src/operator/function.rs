@@ -25,7 +25,8 @@ use crate::ndarray::array::NDArray;
 ///
 /// impl Function for Sigmoid {
 ///     fn forward(&mut self, inputs: &[&NDArray]) -> Result<Vec<NDArray>, Error> {
-///         let value = inputs[0].neg()?.exp()?.add_scalar(1.0)?.reciprocal()?;
+///         let power = inputs[0].exp()?;
+///         let value = power.div(&power.add_scalar(1.0)?)?;
 ///         self.value = Some(value.clone());
 ///         Ok(vec![value])
 ///     }

@@ -1,5 +1,5 @@
-//! `Pooling`, in one, two and three dimensions: the greatest element, the mean, the sum or a norm of
-//! windows. `kernel/pool.rs` does the work.
+//! `Pooling`, in one, two and three dimensions: the greatest element, the mean, the sum or a norm
+//! of windows. `kernel/pool.rs` does the work.
 
 #![forbid(unsafe_code)]
 
