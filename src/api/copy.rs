@@ -119,11 +119,11 @@ impl RunContext<'_> {
     /// use seriatim::{Context, Engine, Property};
     /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
     /// let gpu = engine.device(Context::gpu(0))?;
-    /// let (from, to) = (PinnedData::from_slice(&gpu, &[1u8, 2])?, DeviceData::<u8>::zeros(&gpu, 2)?);
+    /// let (from, to) = (PinnedData::from_slice(&gpu, &[1u8, 2])?, DeviceData::zeros(&gpu, 2)?);
     /// let back = PinnedData::<u8>::zeros(&gpu, 2)?;
     /// let (source, target, end) = (from.clone(), to.clone(), back.clone());
-    /// let there = engine.op("there and back").context(gpu.context()).property(Property::CopyToGpu);
-    /// there.read(&from).write(&to).write(&back).push(move |run| {
+    /// let both = engine.op("there and back").context(Context::gpu(0));
+    /// both.property(Property::CopyToGpu).read(&from).write(&to).write(&back).push(move |run| {
     ///     run.copy(&source, &target)?;
     ///     run.copy(&target, &end)
     /// })?;

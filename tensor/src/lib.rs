@@ -25,7 +25,7 @@
 //! | make a step that costs little | [`Step`], [`Parameter`] |
 //! | draw random numbers | [`Runtime::random`], [`Distribution`], [`resource::Philox`] |
 //! | limit and watch memory | [`storage::Storage`] |
-//! | put arrays on GPUs | [`Runtime::empty_in`], [`NDArray::as_in_context`], [`Runtime::statistics`] |
+//! | put arrays on GPUs | [`Runtime::empty_in`], [`NDArray::as_in_context`] |
 //! | read and write files | [`Format`], [`load_npz`], [`load_safetensors`], [`load_params`] |
 //! | share memory with others | [`dlpack`], [`NDArray::to_dlpack`], [`Runtime::from_dlpack`] |
 //!

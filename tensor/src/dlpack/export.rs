@@ -58,7 +58,8 @@ impl NDArray {
     /// # Errors
     /// Those of [`wait_to_read`](NDArray::wait_to_read);
     /// [`OverlappingView`](ErrorKind::OverlappingView); [`ReadOnly`](ErrorKind::ReadOnly);
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory); on a GPU those of [`to_dlpack`](NDArray::to_dlpack).
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory); on a GPU those of
+    /// [`to_dlpack`](NDArray::to_dlpack).
     ///
     /// ```
     /// use seriatim_tensor::{NDArray, Runtime};

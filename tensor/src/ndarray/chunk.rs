@@ -51,8 +51,8 @@ pub struct Chunk {
 }
 
 // SAFETY: `memory` is guarded by the variable, as said there; a `Memory` is `Send` and `Sync`. The
-// gradient is `Send` and `Sync`, and set once while there are several owners; `placed` likewise, and
-// it changes only while there is one owner, or none.
+// gradient is `Send` and `Sync`, and set once while there are several owners; `placed` is too, and
+// changes only while there is one owner, or none.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {

@@ -2,9 +2,9 @@
 //! its streams for copies.
 //!
 //! Used by `create.rs` and `transfer.rs` for values of slices, and by `operator/arithmetic.rs`,
-//! which leaves copies here that touch a device. What lies in order in pinned memory of the engine's
-//! is copied from and to as it lies. All else goes by way of such memory: an operation of the
-//! processor gathers the elements before the copy, or puts them in their places behind it.
+//! which leaves copies here that touch a device. What lies in order in pinned memory of the
+//! engine's is copied from and to as it lies. All else goes by way of such memory: an operation of
+//! the processor gathers the elements before the copy, or puts them in their places behind it.
 
 use crate::dtype::{with_type, DType, Element};
 use crate::error::{Error, ErrorKind};
@@ -278,7 +278,8 @@ impl NDArray {
                 // SAFETY: this operation declares to change the variable, just above.
                 let mut blob = unsafe { argument.write(&runtime, covers, false) }?;
                 with_type!(blob.dtype(), T => from.read::<T>(|elements| {
-                    let (mut reader, mut block) = (Blob::of_slice(elements, &layout).same_reader::<T>(), [T::default(); 256]);
+                    let mut reader = Blob::of_slice(elements, &layout).same_reader::<T>();
+                    let mut block = [T::default(); 256];
                     let mut writer = blob.same_writer::<T>();
                     loop {
                         match reader.fill(&mut block) {

@@ -39,8 +39,8 @@ impl Runtime {
     /// An empty array in memory of a context: `cpu`, `cpu_pinned` or `gpu`.
     ///
     /// Memory of a GPU is made here, by the engine, and that of `cpu_pinned(i)` too if there is a
-    /// `gpu(i)`, with which it is registered; that one is zero from the start. An array of a GPU can
-    /// be copied to and from, and no operator has a kernel for it.
+    /// `gpu(i)`, with which it is registered; that one is zero from the start. An array of a GPU
+    /// can be copied to and from, and no operator has a kernel for it.
     ///
     /// # Errors
     /// Also [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such GPU;

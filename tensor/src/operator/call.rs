@@ -34,7 +34,8 @@ impl Op {
     /// [`WrongArguments`](ErrorKind::WrongArguments), [`ShapeMismatch`](ErrorKind::ShapeMismatch),
     /// [`UnsupportedType`](ErrorKind::UnsupportedType), [`ForeignArray`](ErrorKind::ForeignArray),
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for arrays of a GPU, and
-    /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some are there, with the operator, and the shapes and types of its arguments; those of a push.
+    /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some are there, with the operator,
+    /// and the shapes and types of its arguments; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};

@@ -309,8 +309,8 @@ impl Storage {
         self.0.release(pool);
     }
 
-    /// What it has given out and kept of a context's kind of memory. That of devices is the engine's:
-    /// [`Runtime::statistics`](crate::Runtime::statistics). While other threads use the
+    /// What it has given out and kept of a context's kind of memory. That of devices is the
+    /// engine's: [`Runtime::statistics`](crate::Runtime::statistics). While other threads use the
     /// storage, the numbers may be of different moments.
     ///
     /// # Errors
