@@ -123,18 +123,23 @@ impl Geometry {
         self.window.stride == [1, 1] && self.out == self.size
     }
 
+    /// Whether windows lie side by side and nowhere beyond the image.
+    fn is_inside(&self) -> bool {
+        self.window.stride == [1, 1] && self.window.pad == [0, 0]
+    }
+
     /// Calls `image` with each tap and image of those: where it is among `columns` columns, where
     /// the image is, and by how many rows and columns the tap moves it.
     fn moves(&self, (first, count): (usize, usize), group: usize, mut image: impl FnMut(usize, usize, [isize; 2])) {
         let Window { kernel, dilate, pad, .. } = self.window;
-        let pixels = self.pixels();
+        let (pixels, places) = (self.pixels(), self.places());
         for tap in 0..self.depth() {
             let (channel, within) = (tap / (kernel[0] * kernel[1]), tap % (kernel[0] * kernel[1]));
             let at = [within / kernel[1] * dilate[0], within % kernel[1] * dilate[1]];
             let by = [0, 1].map(|axis| at[axis] as isize - pad[axis] as isize);
             for number in 0..count {
                 let from = self.begins(first + number, group).0 + channel * pixels;
-                image((tap * count + number) * pixels, from, by);
+                image((tap * count + number) * places, from, by);
             }
         }
     }
@@ -174,6 +179,14 @@ impl Geometry {
                 self.clear(into, by);
             });
         }
+        if self.is_inside() {
+            return self.moves(images, group, |to, from, [down, right]| {
+                let from = &data[from + down as usize * self.size[1] + right as usize..];
+                for (y, into) in into[to..to + self.places()].chunks_exact_mut(width).enumerate() {
+                    copy(&from[y * self.size[1]..][..width], into);
+                }
+            });
+        }
         self.taps(images, group, |to, line, &Span { begin, end, first }| {
             let into = &mut into[to..to + width];
             let Some(line) = line.filter(|_| begin < end) else { return into.fill(T::zero()) };
@@ -192,6 +205,15 @@ impl Geometry {
     /// Adds the rows of a matrix to the elements of windows.
     fn scatter<T: Real>(&self, from: &mut [T], images: (usize, usize), group: usize, data: &mut [T]) {
         let stride = self.window.stride[1];
+        if self.is_inside() {
+            return self.moves(images, group, |at, to, [down, right]| {
+                let to = &mut data[to + down as usize * self.size[1] + right as usize..];
+                for (y, from) in from[at..at + self.places()].chunks_exact(self.out[1]).enumerate() {
+                    let to = &mut to[y * self.size[1]..][..self.out[1]];
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from);
+                }
+            });
+        }
         if self.is_moved() {
             return self.moves(images, group, |at, to, by| {
                 let from = &mut from[at..at + self.pixels()];
@@ -227,6 +249,18 @@ impl Geometry {
             }
         }
     }
+}
+
+/// Copies a short row: by so many elements at a time no call is made for it.
+fn copy<T: Real>(from: &[T], into: &mut [T]) {
+    const WIDE: usize = 8;
+    let (mut into, mut from) = (into.chunks_exact_mut(WIDE), from.chunks_exact(WIDE));
+    for (into, from) in into.by_ref().zip(from.by_ref()) {
+        let from: [T; WIDE] = std::array::from_fn(|at| from[at]);
+        into.copy_from_slice(&from);
+    }
+    let rest = into.into_remainder().iter_mut().zip(from.remainder());
+    rest.for_each(|(into, from)| *into = *from);
 }
 
 /// Writes the convolution of `data` with `weight` to `out`.

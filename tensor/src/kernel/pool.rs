@@ -127,16 +127,25 @@ impl Pool {
         is_plane && is_side_by_side && end(1) <= self.size[1] && end(2) <= self.size[2]
     }
 
-    /// Writes a value for each of dense windows, a row of them at a time and without a branch.
+    /// Writes a value for each of dense windows, some of a row at a time: their rows first, which are
+    /// contiguous.
     fn dense<T: Float, const WIDE: usize>(&self, image: &[T], out: &mut [T], first: T, next: impl Fn(T, T) -> T) {
+        const WINDOWS: usize = 16;
         let ([_, _, columns], width) = (self.out, self.size[2]);
         for (y, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
-            out.fill(first);
-            for down in 0..self.kernel[1] {
-                let line = &image[(y * self.stride[1] + down) * width..][..columns * WIDE];
-                for (out, elements) in out.iter_mut().zip(line.chunks_exact(WIDE)) {
-                    *out = elements.iter().fold(*out, |value, element| next(value, *element));
+            for (block, out) in out.chunks_mut(WINDOWS).enumerate() {
+                let mut values = [[first; WIDE]; WINDOWS];
+                let left = (y * self.stride[1] * width) + block * WINDOWS * WIDE;
+                for down in 0..self.kernel[1] {
+                    let line = &image[left + down * width..][..out.len() * WIDE];
+                    let values = values.as_flattened_mut().iter_mut();
+                    values.zip(line).for_each(|(value, element)| *value = next(*value, *element));
                 }
+                // All of them, as loops of a fixed length become vectors.
+                let whole: [T; WINDOWS] = std::array::from_fn(|at| {
+                    values[at][1..].iter().fold(values[at][0], |value, other| next(value, *other))
+                });
+                out.copy_from_slice(&whole[..out.len()]);
             }
         }
     }
@@ -150,7 +159,7 @@ impl Pool {
             for line in (first..).step_by(width).take(self.kernel[1]) {
                 let (image, out) = (&image[line..line + WIDE], &mut out[line..line + WIDE]);
                 for (out, element) in out.iter_mut().zip(image) {
-                    let is_it = *element == value || element.is_nan();
+                    let is_it = (*element == value) | element.is_nan();
                     *out = if is_it { share } else { T::zero() };
                     share = if is_it { T::zero() } else { share };
                 }
@@ -227,7 +236,8 @@ impl Pool {
 
 /// The greater of two; what is not a number stays.
 fn greater<T: Float>(value: T, element: T) -> T {
-    if element > value || element.is_nan() {
+    // Without a branch: what is compared is as good as random.
+    if (element > value) | element.is_nan() {
         element
     } else {
         value
