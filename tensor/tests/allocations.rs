@@ -176,8 +176,8 @@ fn ten_and_one(ten: &mut impl FnMut()) {
 fn mixed_sizes_come_from_the_pool_once_it_is_warm() {
     let _turn = TURN.lock();
     let storage = Storage::builder().build();
-    let mut held: Vec<_> = (0..64).map(|_| None).collect();
-    // The same sizes in each round: what one round has made is enough for the next.
+    let mut held: Vec<_> = (0..1000).map(|_| None).collect();
+    // The same sizes in each round: what some rounds have made is enough for the next.
     let mut round = |storage: &Storage| {
         let mut draws = Draws::new(4);
         for _ in 0..500_000 {
@@ -188,21 +188,25 @@ fn mixed_sizes_come_from_the_pool_once_it_is_warm() {
         }
         held.iter_mut().for_each(|block| *block = None);
     };
-    round(&storage);
+    (0..6).for_each(|_| round(&storage));
     let (before, made) = (ALLOCATIONS.load(SeqCst), storage.statistics(Context::cpu(0)).unwrap());
     (0..2).for_each(|_| round(&storage));
     let after = storage.statistics(Context::cpu(0)).unwrap();
     assert_eq!(ALLOCATIONS.load(SeqCst) - before, 0);
     assert_eq!((after.requests - made.requests, after.system_calls), (1_000_000, made.system_calls));
     assert_eq!((after.live, after.pooled, after.peak), (0, made.pooled, made.peak));
-    assert!(made.system_calls > 100 && after.pooled >= after.peak, "{after:?}");
+    // All bytes that are held lie in the pool now: at most a quarter more than were ever live.
+    let share = after.pooled as f64 / after.peak as f64;
+    assert!(made.system_calls > 100 && (1.0..=1.25).contains(&share), "{share} {after:?}");
 }
 
 #[test]
 fn every_kind_of_pool_gives_the_same_results() {
     let _turn = TURN.lock();
     let mut results = Vec::new();
-    for (pooling, keeps) in [(Pooling::Eighths, true), (Pooling::PowersOfTwo, true), (Pooling::None, false)] {
+    for (pooling, keeps) in
+        [(Pooling::Eighths, true), (Pooling::PowersOfTwo, true), (Pooling::Pages, true), (Pooling::None, false)]
+    {
         let engine = seriatim::Engine::builder().cpu_workers(1).pin(false).build().unwrap();
         let storage = Storage::builder().pooling(pooling).build();
         let runtime = Runtime::builder(&engine).storage(storage.clone()).build();

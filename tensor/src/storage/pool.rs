@@ -8,7 +8,7 @@
 //! the size. A block that goes back to the system leaves an empty record for the next one.
 
 use crate::error::{Error, ErrorKind};
-use crate::storage::classes::{class_of, Pooling, CLASSES, LINE};
+use crate::storage::classes::{class_of, next_classes, Pooling, CLASSES, LINE, PAGE};
 use crate::storage::handle::Handle;
 use crate::storage::slots::{List, Slots};
 use crate::storage::sync::{fence, yield_now, AtomicPtr, AtomicUsize, Ordering::*};
@@ -16,9 +16,6 @@ use seriatim::{Context, Device};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// Blocks of pinned memory begin with a page, as a device asks for that registers them.
-const PAGE: usize = 4096;
 
 /// Gives out blocks of memory, and keeps those that come back for the next request of their class.
 ///
@@ -57,6 +54,7 @@ pub struct Storage(Arc<Pools>);
 pub struct StorageBuilder {
     pooling: Pooling,
     limit: usize,
+    reserve: usize,
 }
 
 /// What a storage has given out and kept, in bytes, of one kind of memory.
@@ -174,6 +172,30 @@ impl StorageBuilder {
         self
     }
 
+    /// A share of the limit, in hundredths, that is not filled with kept blocks: a block that
+    /// comes back goes to the system while more than the rest is held. 0, the default, keeps all.
+    /// Without a limit it has no effect. (`MXNET_GPU_MEM_POOL_RESERVE`)
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::Storage;
+    /// let storage = Storage::builder().limit(1024).reserve(50).build();
+    /// drop((storage.alloc(256, Default::default())?, storage.alloc(512, Default::default())?));
+    /// assert_eq!(storage.statistics(Default::default())?.pooled, 512);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn reserve(mut self, hundredths: usize) -> StorageBuilder {
+        self.reserve = hundredths.min(100);
+        self
+    }
+
+    /// How many bytes may be held while blocks are kept.
+    fn most_with_kept(&self) -> usize {
+        match (self.limit, self.reserve) {
+            (0, _) | (_, 0) => usize::MAX,
+            (limit, reserve) => (limit as u128 * (100 - reserve) as u128 / 100) as usize,
+        }
+    }
+
     /// Makes the storage.
     ///
     /// ```
@@ -212,11 +234,12 @@ impl Storage {
         StorageBuilder::default()
     }
 
-    /// Takes a block of at least so many bytes.
+    /// Takes a block of at least so many bytes: a kept one of the class, else a kept one of up to
+    /// twice the size, else a new one.
     ///
     /// Worst case: the exchanges that other threads make on the class meanwhile; and without a
-    /// block of the class, a call of the system's allocator. At the limit all kept blocks are given
-    /// back to the system first. If other threads do that already, the call waits for them.
+    /// block, a call of the system's allocator. At the limit all kept blocks are given back to the
+    /// system first. If other threads do that already, the call waits for them.
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory), which says what was asked for, what is live and
@@ -236,13 +259,20 @@ impl Storage {
         let Some((class, size)) = class_of(bytes, pools.settings.pooling) else {
             return Err(self.exhausted(bytes, context, "no block is that large"));
         };
-        let address = match pool.free[class].pop(&pools.records) {
-            Some(record) => {
-                let address = pools.records.get(record).address.swap(std::ptr::null_mut(), Relaxed);
-                pools.records.give(record);
-                NonNull::new(address).expect("a record in a class has a block")
+        let classes = std::iter::once(class).chain(next_classes(class, pools.settings.pooling));
+        let mut kept = classes.filter_map(|class| Some((class, pool.free[class].pop(&pools.records)?)));
+        let (class, size, address) = match kept.next() {
+            Some((class, number)) => {
+                let record = pools.records.get(number);
+                let address = record.address.swap(std::ptr::null_mut(), Relaxed);
+                let size = record.size.load(Relaxed);
+                pools.records.give(number);
+                (class, size, NonNull::new(address).expect("a record in a class has a block"))
             }
-            None => self.ask_system(pool, size).map_err(|why| self.exhausted(bytes, context, why))?,
+            None => {
+                let made = self.ask_system(pool, size);
+                (class, size, made.map_err(|why| self.exhausted(bytes, context, why))?)
+            }
         };
         let live = pool.live.fetch_add(size, Relaxed) + size;
         pool.peak.fetch_max(live, Relaxed);
@@ -338,7 +368,10 @@ impl Storage {
     pub(super) fn give_back(&self, handle: &mut Handle, keep: bool) {
         let (pool, pools) = (&self.0.pools[usize::from(handle.context.device() != Device::Cpu)], &*self.0);
         pool.live.fetch_sub(handle.capacity, Relaxed);
-        let record = (keep && pools.settings.pooling != Pooling::None).then(|| pools.records.take()).flatten();
+        let keep = keep
+            && pools.settings.pooling != Pooling::None
+            && pool.held.load(Relaxed) <= pools.settings.most_with_kept();
+        let record = keep.then(|| pools.records.take()).flatten();
         match record {
             Some(number) => {
                 let record = pools.records.get(number);
