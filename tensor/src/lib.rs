@@ -24,6 +24,7 @@
 //! | train | [`optimizer`], [`initializer`], [`metric`] |
 //! | make a step that costs little | [`Step`], [`Parameter`] |
 //! | draw random numbers | [`Runtime::random`], [`Distribution`], [`resource::Philox`] |
+//! | record what single calls do | [`profiled()`] |
 //! | limit and watch memory | [`storage::Storage`] |
 //! | put arrays on GPUs | [`Runtime::empty_in`], [`NDArray::as_in_context`] |
 //! | read and write files | [`Format`], [`load_npz`], [`load_safetensors`], [`load_params`] |
@@ -65,6 +66,7 @@ pub use ndarray::access::{Blob, BlobMut};
 pub use ndarray::array::NDArray;
 pub use ndarray::cursor::{Reader, Writer};
 pub use ndarray::parameter::Parameter;
+pub use ndarray::profiled::profiled;
 pub use ndarray::runtime::{Runtime, RuntimeBuilder};
 pub use operator::{Choices, Parameters};
 pub use request::OpReq;

@@ -2,19 +2,14 @@
 
 mod common;
 
-use common::runtime;
+use common::{chi_squared, runtime};
 use seriatim::{Context, Engine, Kind};
 use seriatim_tensor::operator::{unary_map, Op, SimpleOp};
 use seriatim_tensor::resource::ResourceRequest;
 use seriatim_tensor::storage::{Pooling, Storage};
-use seriatim_tensor::{DType, Distribution, ErrorKind, Runtime};
+use seriatim_tensor::{DType, Distribution, ErrorKind, Runtime, Step};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Barrier;
-
-/// χ² of counts against the numbers that are expected.
-fn chi_squared(counts: &[usize], expected: &[f64]) -> f64 {
-    counts.iter().zip(expected).map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
-}
 
 #[test]
 fn classes_are_drawn_by_their_weights() {
@@ -98,6 +93,54 @@ fn temporary_space_grows_and_is_used_again() {
 }
 
 #[test]
+fn a_call_has_the_spaces_that_it_asks_for_at_once() {
+    // Two spaces, each with memory of the processor besides, and a generator between them.
+    SimpleOp::unary("two spaces", |x, env, out, req| {
+        let requested = &mut env.ctx.requested;
+        assert_ne!(requested[0].variable(), requested[2].variable());
+        let size = x.0.size();
+        for (at, factor) in [(0, 1.0), (2, 10.0)] {
+            let space = requested[at].get_space::<f64>(size)?;
+            x.0.reader().fill(space);
+            space.iter_mut().for_each(|value| *value *= factor);
+            requested[at].get_host_space::<f64>(2 * size)?.fill(100.0 * factor);
+        }
+        requested[1].get_random()?.skip(1);
+        assert_eq!(requested[1].get_host_space::<f64>(1).unwrap_err().kind(), ErrorKind::BadParameter);
+        // All four are there still: none is in the memory of another.
+        let mut sums = vec![0.0; size];
+        for at in [0, 2] {
+            let space = requested[at].get_space::<f64>(size)?;
+            sums.iter_mut().zip(space).for_each(|(sum, value)| *sum += *value);
+            let host = requested[at].get_host_space::<f64>(2 * size)?;
+            sums.iter_mut().zip(host).for_each(|(sum, value)| *sum += *value);
+        }
+        out.writer(req).put(&sums);
+        Ok(())
+    })
+    .resource_requests(&[ResourceRequest::TempSpace, ResourceRequest::Random, ResourceRequest::TempSpace])
+    .register()
+    .unwrap();
+    let op = Op::new("two spaces", &[]).unwrap();
+    for (spaces, kind) in [(1, Kind::Naive), (1, Kind::PerDevice), (3, Kind::Pooled)] {
+        let runtime = Runtime::builder(&Engine::builder().kind(kind).pin(false).build().unwrap());
+        let runtime = runtime.temp_spaces(spaces).build();
+        let x = runtime.arange(0.0, 3.0, 1.0, DType::F64).unwrap();
+        let call = || (0..20).map(|_| op.invoke(&[&x])).collect::<Result<Vec<_>, _>>();
+        let mut step = Step::capture(&[&x], |inputs| op.invoke(&[&inputs[0]])).unwrap();
+        for y in call().unwrap().iter().chain([step.run(&[&x]).unwrap()]) {
+            assert_eq!(y.to_vec::<f64>().unwrap(), [1100.0, 1111.0, 1122.0], "{spaces} {kind}");
+        }
+    }
+    SimpleOp::unary("nine spaces", |x, _, out, req| unary_map(x.0, out, req, |x| x))
+        .resource_requests(&[ResourceRequest::TempSpace; 9])
+        .register()
+        .unwrap();
+    let x = runtime(Kind::Naive, 0).ones([1], DType::F32).unwrap();
+    assert_eq!(Op::new("nine spaces", &[]).unwrap().invoke(&[&x]).unwrap_err().kind(), ErrorKind::BadParameter);
+}
+
+#[test]
 fn operations_share_a_space_unless_there_are_two() {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     static INSIDE: AtomicUsize = AtomicUsize::new(0);
@@ -134,9 +177,12 @@ fn operations_share_a_space_unless_there_are_two() {
 #[test]
 fn statistics_count_every_block_of_each_kind_of_pool() {
     // Two blocks of 100 bytes, one of them given back, and one of 3,000 of pinned memory.
-    for (pooling, block, pinned, pooled) in
-        [(Pooling::Eighths, 128, 4096, 128), (Pooling::PowersOfTwo, 128, 4096, 128), (Pooling::None, 128, 3008, 0)]
-    {
+    for (pooling, block, pinned, pooled) in [
+        (Pooling::Eighths, 128, 4096, 128),
+        (Pooling::PowersOfTwo, 128, 4096, 128),
+        (Pooling::Pages, 4096, 4096, 4096),
+        (Pooling::None, 128, 3008, 0),
+    ] {
         let storage = Storage::builder().pooling(pooling).build();
         let kept = storage.alloc(100, Context::cpu(0)).unwrap();
         drop(storage.alloc(100, Context::cpu(0)).unwrap());
@@ -156,4 +202,48 @@ fn statistics_count_every_block_of_each_kind_of_pool() {
         let of = storage.statistics(Context::cpu(0)).unwrap();
         assert_eq!((of.live, of.pooled), (0, 0));
     }
+}
+
+#[test]
+fn a_request_takes_a_block_of_up_to_twice_its_size() {
+    let cpu = Context::cpu(0);
+    for (pooling, large, small, too_small) in [
+        (Pooling::Eighths, 1 << 20, 1 << 19, 1 << 18),
+        (Pooling::Eighths, 2 << 20, 9 << 17, 1 << 19),
+        (Pooling::PowersOfTwo, 4 << 20, 2 << 20, 1 << 20),
+        (Pooling::Pages, 6 * 4096, 3 * 4096, 4096),
+    ] {
+        let storage = Storage::builder().pooling(pooling).build();
+        drop(storage.alloc(large, cpu).unwrap());
+        let kept = storage.alloc(small, cpu).unwrap();
+        assert_eq!((kept.size(), kept.capacity()), (small, large), "{pooling:?}");
+        let of = storage.statistics(cpu).unwrap();
+        assert_eq!((of.live, of.pooled, of.system_calls), (large, 0, 1));
+        // It goes back to where it came from.
+        drop(kept);
+        let other = storage.alloc(too_small, cpu).unwrap();
+        assert_eq!(other.capacity(), too_small);
+        assert_eq!(storage.alloc(large, cpu).unwrap().capacity(), large);
+        assert_eq!(storage.statistics(cpu).unwrap().system_calls, 2, "{pooling:?}");
+    }
+}
+
+#[test]
+fn a_share_of_the_limit_is_not_filled_with_kept_blocks() {
+    let cpu = Context::cpu(0);
+    for (reserve, pooled) in [(0, 3 << 18), (50, 2 << 18), (75, 1 << 18), (100, 0), (1000, 0)] {
+        let storage = Storage::builder().limit(1 << 20).reserve(reserve).build();
+        let blocks = [0; 3].map(|_| storage.alloc(1 << 18, cpu).unwrap());
+        // What is live may take the whole limit.
+        let fourth = storage.alloc(1 << 18, cpu).unwrap();
+        assert_eq!(storage.alloc(1, cpu).unwrap_err().kind(), ErrorKind::OutOfMemory);
+        fourth.release();
+        drop(blocks);
+        let of = storage.statistics(cpu).unwrap();
+        assert_eq!((of.live, of.pooled), (0, pooled), "{reserve}");
+    }
+    // Without a limit there is no share.
+    let storage = Storage::builder().reserve(100).build();
+    drop(storage.alloc(1 << 18, cpu).unwrap());
+    assert_eq!(storage.statistics(cpu).unwrap().pooled, 1 << 18);
 }

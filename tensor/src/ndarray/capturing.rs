@@ -131,13 +131,19 @@ pub(crate) fn keep(array: &NDArray) -> Result<(), Error> {
 /// The resources of an operation. In a capture temporary space is its own: it stays in the graph,
 /// and keeps no other operation waiting.
 pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<SmallVec<[Granted; 1]>, Error> {
-    let each = requests.iter().map(|request| match request {
-        ResourceRequest::TempSpace if is_active() => {
+    if !is_active() {
+        return runtime.resources().grant(runtime.engine(), requests);
+    }
+    let is_space = |request: &&ResourceRequest| **request == ResourceRequest::TempSpace;
+    let others: SmallVec<[ResourceRequest; 2]> = requests.iter().filter(|one| !is_space(one)).copied().collect();
+    let mut others = runtime.resources().grant(runtime.engine(), &others)?.into_iter();
+    let each = requests.iter().filter_map(|request| match is_space(&request) {
+        false => others.next().map(Ok),
+        true => {
             let granted = Granted::own_space(runtime.engine());
-            with(runtime, |recorder| recorder.spaces.push(granted.variable()))?;
-            Ok(granted)
+            let kept = with(runtime, |recorder| recorder.spaces.push(granted.variable()));
+            Some(kept.map(|()| granted))
         }
-        request => Ok(runtime.resources().grant(*request)),
     });
     each.collect()
 }

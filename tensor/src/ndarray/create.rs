@@ -9,6 +9,7 @@ use crate::ndarray::access::{Argument, BlobMut, SHORT};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::placing::check_processor;
+use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -337,6 +338,7 @@ impl NDArray {
         }
         let builder = self.runtime().engine().op(name).writes(other).write(argument.variable);
         let builder = if self.size() <= SHORT { builder.short() } else { builder };
+        let builder = if profiled::is_active() { builder.profiled() } else { builder };
         builder.push(move |ctx| run(ctx))?;
         Ok(())
     }

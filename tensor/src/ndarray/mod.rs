@@ -3,8 +3,9 @@
 //! `runtime.rs` has what arrays live on, `chunk.rs` the memory that views share, `array.rs` the
 //! array itself. `create.rs` and `transfer.rs` have its methods that need no operator, `access.rs`
 //! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
-//! has numbers that operations read, and `capturing.rs` what a thread captures. `placing.rs` knows
-//! in which contexts arrays can be, and `copying.rs` copies between the processor and devices.
+//! has numbers that operations read, `seeding.rs` seeds of random numbers, `profiled.rs` what is
+//! recorded of single calls, and `capturing.rs` what a thread captures. `placing.rs` knows in which
+//! contexts arrays can be, and `copying.rs` copies between the processor and devices.
 
 pub(crate) mod access;
 pub(crate) mod array;
@@ -15,5 +16,7 @@ mod create;
 pub(crate) mod cursor;
 pub(crate) mod parameter;
 pub(crate) mod placing;
+pub(crate) mod profiled;
 pub(crate) mod runtime;
+mod seeding;
 mod transfer;

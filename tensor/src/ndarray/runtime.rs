@@ -11,7 +11,7 @@ use crate::ndarray::placing::Devices;
 use crate::resource::manager::Manager;
 use crate::storage::slots::Slots;
 use crate::storage::Storage;
-use seriatim::{Context, Engine, RunContext};
+use seriatim::{Context, Engine};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -60,6 +60,7 @@ pub struct RuntimeBuilder {
     engine: Engine,
     storage: Option<Storage>,
     temp_spaces: usize,
+    generators: usize,
 }
 
 impl RuntimeBuilder {
@@ -91,6 +92,22 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many generators of random numbers there are, dealt out to draws in turn; 1 by default,
+    /// at least 1 and at most 64. Operations with the same one run one after the other. Generator
+    /// *i* draws from stream *i* of the seed, so numbers also depend on how many there are. A
+    /// captured step keeps the generators that its calls were dealt.
+    ///
+    /// ```
+    /// # use seriatim_tensor::Runtime;
+    /// let runtime = Runtime::builder(&seriatim::Engine::new()?).generators(4).build();
+    /// # let _ = runtime;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn generators(mut self, generators: usize) -> RuntimeBuilder {
+        self.generators = generators;
+        self
+    }
+
     /// Makes the runtime.
     ///
     /// ```
@@ -100,7 +117,7 @@ impl RuntimeBuilder {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn build(self) -> Runtime {
-        let resources = Manager::new(&self.engine, self.temp_spaces);
+        let resources = Manager::new(&self.engine, self.generators, self.temp_spaces);
         let storage = self.storage.unwrap_or_else(|| Storage::builder().build());
         let (chunks, devices, lost) = (Slots::new(), Devices::default(), AtomicUsize::new(0));
         Runtime(Arc::new(Inner { engine: self.engine, storage, chunks, resources, devices, lost }))
@@ -127,7 +144,7 @@ impl Runtime {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn builder(engine: &Engine) -> RuntimeBuilder {
-        RuntimeBuilder { engine: engine.clone(), storage: None, temp_spaces: 1 }
+        RuntimeBuilder { engine: engine.clone(), storage: None, temp_spaces: 1, generators: 1 }
     }
 
     /// The runtime of the process, on [`Engine::global`].
@@ -190,37 +207,6 @@ impl Runtime {
     /// ```
     pub fn lost(&self) -> usize {
         self.0.lost.load(Relaxed)
-    }
-
-    /// Seeds the generator: an operation that takes its turn among the draws. A captured step seeds
-    /// it in each run; [`seed_by`](Runtime::seed_by) takes a seed that can be changed.
-    ///
-    /// # Errors
-    /// Those of a push.
-    ///
-    /// ```
-    /// use seriatim_tensor::{Distribution, DType, Runtime};
-    /// let runtime = Runtime::global()?;
-    /// let of = Distribution::Uniform { low: 0.0, high: 1.0 };
-    /// runtime.seed(1)?;
-    /// let one = runtime.random([4], DType::F32, of)?;
-    /// runtime.seed(1)?;
-    /// assert_eq!(one.to_vec::<f32>()?, runtime.random([4], DType::F32, of)?.to_vec::<f32>()?);
-    /// # Ok::<(), seriatim_tensor::Error>(())
-    /// ```
-    pub fn seed(&self, seed: u64) -> Result<(), Error> {
-        let generator = self.0.resources.random().clone();
-        let variable = generator.variable();
-        let run = move |_: &RunContext<'_>| {
-            *generator.write()? = crate::resource::Philox::new(seed, 0);
-            Ok::<(), Error>(())
-        };
-        if capturing::is_active() {
-            let none = || std::iter::empty();
-            return capturing::record(self, "seed".into(), (none(), none()), [variable].into_iter(), run);
-        }
-        self.engine().op("seed").write(variable).push(run)?;
-        Ok(())
     }
 
     pub(crate) fn chunks(&self) -> &Slots<Chunk> {

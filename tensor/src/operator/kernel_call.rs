@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
 use crate::ndarray::capturing::{self, Use};
+use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
 use crate::operator::op::Op;
 use crate::operator::property::{Given, OpContext};
@@ -67,6 +68,7 @@ impl KernelCall {
         let changed = changed.chain(self.resources.iter().map(Granted::variable));
         let builder = runtime.engine().op(name).reads(arguments().map(|argument| argument.variable)).writes(changed);
         let builder = if elements <= SHORT { builder.short() } else { builder };
+        let builder = if profiled::is_active() { builder.profiled() } else { builder };
         let call = Boxed::new(runtime.storage(), self)?;
         builder.push(move |run| call.run(run).map_err(|error| error.within(call.described())))?;
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! `property.rs` has the two traits, `op.rs` the registry, `call.rs` with `kernel_call.rs` a call,
 //! `parameters.rs` with `lists.rs` parameters, and `simple.rs` operators of one or two operands.
-//! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `softmax.rs`,
-//! `activation.rs` and `update/` have the operators of this crate, with those that move elements in
+//! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
+//! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that move elements in
 //! `shaping/`, those that go by places in `picking/`, and those of networks in `layers/`. `map.rs`,
 //! `copied.rs`, `ordered.rs`, `reduction.rs` and `parts.rs` have what several of them do.
 //! `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs`
@@ -33,6 +33,7 @@ mod reduce;
 mod reduction;
 mod seed;
 mod shaping;
+mod shuffle;
 mod simple;
 mod simple_property;
 mod softmax;
@@ -76,5 +77,6 @@ fn builtin(add: &mut Builtin<'_>) {
     update::all(add);
     shaping::all(add);
     picking::all(add);
+    shuffle::all(add);
     layers::all(add);
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::BlobMut;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::runtime::Runtime;
+use crate::operator::shuffle::permute;
 use crate::request::OpReq;
 use crate::resource::{Distribution, Philox};
 
@@ -54,12 +55,7 @@ impl Runtime {
         let array = self.empty([count], DType::I64)?;
         array.draw("permutation", count, move |generator, blob| {
             let Some(order) = blob.as_mut_slice::<i64>() else { return };
-            order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
-            for last in (1..count).rev() {
-                let of = Distribution::Whole { low: 0, high: last as i64 + 1 };
-                let [other, _] = of.whole_pair(generator, last as u64);
-                order.swap(last, other as usize);
-            }
+            permute(generator, order);
         })?;
         Ok(array)
     }
@@ -133,7 +129,7 @@ impl NDArray {
         blocks: usize,
         fill: impl Fn(&Philox, &mut BlobMut<'_>) + Send + 'static,
     ) -> Result<(), Error> {
-        let generator = self.runtime().resources().random().clone();
+        let generator = self.runtime().resources().next_generator().clone();
         let variable = generator.variable();
         self.push_write_also(name, Some(variable), move |mut blob| {
             let mut generator = generator.write()?;

@@ -10,13 +10,14 @@ use crate::ndarray::runtime::Runtime;
 use crate::operator::op::Op;
 use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty};
 use crate::request::OpReq;
+use crate::resource::manager::MOST_GENERATORS;
 use crate::resource::{Philox, ResourceRequest};
 use crate::shape::Shape;
 use seriatim::Context;
 use std::sync::OnceLock;
 
 impl Runtime {
-    /// Seeds the generator by a parameter, whose value is read in the operation's turn. A captured
+    /// Seeds the generators by a parameter, whose value is read in the operation's turn. A captured
     /// step reads it in each run.
     ///
     /// # Errors
@@ -35,17 +36,25 @@ impl Runtime {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn seed_by(&self, seed: &Parameter<i64>) -> Result<(), Error> {
-        static OP: OnceLock<Result<Op, Error>> = OnceLock::new();
-        let op = OP.get_or_init(|| Op::of_property("seed", Box::new(Seed))).as_ref().map_err(Error::clone)?;
+        static OPS: [OnceLock<Result<Op, Error>>; MOST_GENERATORS] = [const { OnceLock::new() }; MOST_GENERATORS];
+        let generators = self.resources().generators().len();
+        let op = OPS[generators - 1].get_or_init(|| Op::of_property("seed", Box::new(Seed { generators })));
+        let op = op.as_ref().map_err(Error::clone)?;
         if !seed.array().runtime().is(self) {
             let message = "the seed is a parameter of another runtime: make one by this runtime's parameter()";
             return Err(Error::new(crate::ErrorKind::ForeignArray, message));
         }
-        op.invoke_into(&[seed.array()], &[])
+        op.invoke_into(&[seed.array()], &[])?;
+        self.resources().deal_from_first();
+        Ok(())
     }
 }
 
-struct Seed;
+/// Seeds so many generators, which are all that there are.
+#[derive(Clone)]
+struct Seed {
+    generators: usize,
+}
 
 impl OperatorProperty for Seed {
     fn list_arguments(&self) -> Vec<&'static str> {
@@ -70,7 +79,7 @@ impl OperatorProperty for Seed {
     }
 
     fn forward_resource(&self) -> Vec<ResourceRequest> {
-        vec![ResourceRequest::Random]
+        vec![ResourceRequest::Random; self.generators]
     }
 
     fn has_gradient(&self) -> bool {
@@ -78,7 +87,7 @@ impl OperatorProperty for Seed {
     }
 
     fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(Seed))
+        Ok(Box::new(self.clone()))
     }
 }
 
@@ -93,7 +102,10 @@ impl Operator for Seed {
     ) -> Result<(), Error> {
         let mut seed = 0i64;
         in_data[0].reader::<i64>().fill(std::slice::from_mut(&mut seed));
-        *ctx.requested[0].get_random()? = Philox::new(seed as u64, 0);
+        for resource in ctx.requested.iter_mut() {
+            let generator = resource.get_random()?;
+            *generator = Philox::new(seed as u64, generator.stream());
+        }
         Ok(())
     }
 }

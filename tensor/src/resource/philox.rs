@@ -86,6 +86,15 @@ impl Philox {
         self.counter
     }
 
+    /// The number of its stream.
+    ///
+    /// ```
+    /// assert_eq!(seriatim_tensor::resource::Philox::new(1, 2).stream(), 2);
+    /// ```
+    pub fn stream(&self) -> u64 {
+        self.stream
+    }
+
     /// The words of the block that is `ahead` blocks after the next one.
     #[inline]
     pub(crate) fn block_ahead(&self, ahead: u64) -> [u32; 4] {

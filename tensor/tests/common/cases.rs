@@ -274,6 +274,8 @@ fn picking(name: &str) -> Option<Vec<Case>> {
             all(&[&[3, 4, 2], &[3, 1, 2]], &[("axis", "1"), ("keepdims", "true")]).places(1, 7),
             all(&[&[3, 4], &[4]], &[("axis", "0"), ("mode", "wrap")]).places(1, 7),
         ],
+        // One row has one order.
+        "_shuffle" => vec![all(&[&[1, 3]], &[]).unchecked(), all(&[&[]], &[]).unchecked()],
         "one_hot" => vec![
             all(&[&[2, 3]], &[("depth", "4"), ("dtype", "float64")]).places(0, 5),
             all(&[&[]], &[("depth", "2"), ("off_value", "-1"), ("dtype", "float64")]).places(0, 2),

@@ -5,9 +5,10 @@
 pub mod cases;
 
 use rand_core::RngCore;
-use seriatim::{Engine, Kind};
+use seriatim::{Engine, Graph, Kind};
 use seriatim_tensor::resource::Philox;
 use seriatim_tensor::Runtime;
+use std::collections::BTreeSet;
 
 /// A runtime on an engine of a kind with so many workers.
 pub fn runtime(kind: Kind, workers: usize) -> Runtime {
@@ -22,6 +23,27 @@ pub fn runtimes() -> Vec<(String, Runtime)> {
         [1, 2, 3, 16].into_iter().flat_map(|workers| [Kind::Pooled, Kind::PerDevice].map(|kind| (kind, workers))),
     );
     all.map(|(kind, workers)| (format!("{kind} {workers}"), runtime(kind, workers))).collect()
+}
+
+/// χ² of counts against the numbers that are expected.
+pub fn chi_squared(counts: &[usize], expected: &[f64]) -> f64 {
+    counts.iter().zip(expected).map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
+}
+
+/// The names of the nodes of a graph, and its edges, as its picture has them.
+pub fn nodes(graph: &Graph) -> (Vec<String>, BTreeSet<(usize, usize)>) {
+    let (mut names, mut edges) = (vec![String::new(); graph.len()], BTreeSet::new());
+    let number = |text: &str| text.trim().trim_start_matches('n').parse::<usize>();
+    for line in graph.dump_dot().lines().map(|line| line.trim().trim_end_matches(';')) {
+        if let Some((node, label)) = line.split_once(" [label=\"") {
+            if let Ok(node) = number(node) {
+                names[node] = label.trim_end_matches("\"]").to_owned();
+            }
+        } else if let Some((from, to)) = line.split_once(" -> ") {
+            edges.insert((number(from).expect("a node"), number(to).expect("a node")));
+        }
+    }
+    (names, edges)
 }
 
 /// Random numbers for tests.
