@@ -122,6 +122,37 @@ fn unsafe_code_is_where_it_should_be() {
     }
 }
 
+/// Lines of a manifest that name a package whose name begins with that of the engine.
+fn packages_on_the_engine(manifest: &str) -> Vec<&str> {
+    let tables =
+        manifest.split("\n[").filter(|table| table.split(']').next().is_some_and(|of| of.contains("dependencies")));
+    let lines = tables
+        .flat_map(str::lines)
+        .filter(|line| line.starts_with("seriatim") || line.contains("package = \"seriatim"));
+    lines.collect()
+}
+
+#[test]
+fn the_engine_does_not_know_this_crate() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let manifest = fs::read_to_string(engine.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("\nname = \"seriatim\""));
+    assert_eq!(packages_on_the_engine(&manifest), [""; 0]);
+    let own = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    assert_eq!(packages_on_the_engine(&own).len(), 1, "it would be noticed");
+    let mut folders = vec![engine.join("src")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("seriatim_tensor") && !text.contains("NDArray"), "{}", path.display());
+            }
+        }
+    }
+}
+
 /// The tests that a row of the table names, each as a file and a function.
 fn named_tests(row: &str) -> Vec<(&str, &str)> {
     row.split('`')
