@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Makes the data that tensor/tests/mxnet.rs compares the tensor crate's operators with: inputs,
-# outputs, gradients and states of MXNet 1.9.1, the last release, in float32.
+# outputs, gradients and states of MXNet 1.9.1, the last release, and the names of what its operators
+# take and give.
 #
-#   scripts/mxnet-reference.sh            writes tensor/tests/data/mxnet-1.9.1.{txt,params.gz}
+#   scripts/mxnet-reference.sh            writes tensor/tests/data/mxnet-1.9.1.{txt,params.gz} and
+#                                         tensor/tests/data/mxnet-1.9.1-lists.txt
 #   scripts/mxnet-reference.sh --check    makes them again and compares with the files: the same
 #                                         cases, and values that differ by rounding at most
 #   scripts/mxnet-reference.sh --digits   only trains networks on the digits with MXNet, and prints

@@ -229,9 +229,60 @@ def updates():
     yield update("ftrl_update", ["z", "n"], steps=8, lr=0.5, lamda1=1.0, beta=0.1, wd=0.01)
 
 
+# What functions have of their own: numbers that are none, that have no end, zeros of both signs,
+# the least number and one that is almost the greatest.
+SPECIAL = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1, -1, 1e-45, -3e38, 0.5]
+# Operators that MXNet has for whole numbers too, and this crate has not.
+OF_FLOATS = "div power hypot".split()
+# Functions that MXNet computes in float32 also of other numbers.
+IN_SINGLE = "gamma gammaln degrees radians".split()
+
+
+def typed(draw, dtype):
+    return Draw(draw.make, dtype)
+
+
+def specials():
+    """Every element-wise operator on special numbers, and on other types than float32."""
+    several = {"float64": between(0.1, 4), "float16": between(0.3, 4)}
+    for name in POSITIVE + WITHIN + ["arccosh"] + EVERYWHERE:
+        about = "nan" if name == "sign" else "-"
+        yield one(name, (10,), among(SPECIAL), gradients=[], about=about)
+        for dtype, draw in several.items():
+            if name in WITHIN:
+                draw = between(0.1, 0.9)
+            if name == "arccosh":
+                draw = between(1.1, 4)
+            about = "double" if name in IN_SINGLE and dtype == "float64" else "-"
+            yield one(name, (4, 9), typed(draw, dtype), about=about)
+    yield one("_copy", (12,), typed(between(-90, 90), "int32"), gradients=[])
+    for kind in ARITHMETIC + BINARY:
+        name = "broadcast_" + kind
+        is_truth = kind in BINARY[4:]
+        every = Draw(lambda random, shape: SPECIAL)
+        yield Case(name, [("lhs", (10, 1), every), ("rhs", (1, 10), every)], gradients=[])
+        for dtype in "float64 float16 int32".split():
+            draw = below(4, dtype) if is_truth or "imum" in kind else typed(between(0.5, 4), dtype)
+            if dtype == "int32" and kind in OF_FLOATS:
+                continue
+            if dtype == "int32" and kind in ARITHMETIC:
+                draw = Draw(lambda random, shape: random.randint(1, 30, shape), dtype)
+            gradients = [] if is_truth or dtype == "int32" else None
+            yield Case(name, [("lhs", (3, 4), draw), ("rhs", (1, 4), draw)], gradients=gradients)
+    for kind in SCALARS + BINARY + "rminus rdiv rpower".split():
+        name = "_%s_scalar" % kind
+        is_truth = kind in BINARY[4:]
+        yield one(name, (10,), among(SPECIAL), gradients=[], scalar=2)
+        for dtype in ("float64", "float16"):
+            draw = typed(among([1, 1.5, 2, 2.75]) if is_truth or "imum" in kind else between(0.5, 3), dtype)
+            yield one(name, (3, 5), draw, gradients=[] if is_truth else None, scalar=1.5)
+    for kind in "plus minus mul maximum minimum rminus".split():
+        yield one("_%s_scalar" % kind, (12,), typed(between(-90, 90), "int32"), gradients=[], scalar=3)
+
+
 def all_cases():
     import mxnet_layers
     import mxnet_moves
 
-    for group in (unary, binary, reductions, products, updates, mxnet_layers.layers, mxnet_moves.moves):
+    for group in (unary, binary, reductions, products, updates, mxnet_layers.layers, mxnet_moves.moves, specials):
         yield from group()

@@ -2,8 +2,9 @@
 
     mxnet_reference.py [--check] FOLDER
 
-FOLDER/mxnet-1.9.1.txt has a line a case, and FOLDER/mxnet-1.9.1.params.gz the arrays, in MXNet's
-own format. With --check the files are only compared with what comes out now.
+FOLDER/mxnet-1.9.1.txt has a line a case, FOLDER/mxnet-1.9.1.params.gz the arrays, in MXNet's own
+format, and FOLDER/mxnet-1.9.1-lists.txt the names of what operators take and give. With --check the
+files are only compared with what comes out now.
 """
 
 import ctypes
@@ -16,12 +17,13 @@ import mxnet
 import numpy
 from mxnet import autograd, nd
 from mxnet._ctypes.ndarray import _imperative_invoke
-from mxnet.base import _LIB, c_str, check_call
+from mxnet.base import _LIB, SymbolHandle, c_str, c_str_array, check_call
 
 from mxnet_cases import all_cases
 
 NAME = "mxnet-1.9.1"
 HEAD = "# number operator mode steps carries inputs states gradients outputs about parameters"
+LISTS_HEAD = "# operator parameters arguments states outputs"
 LIMIT = 5 << 20
 
 
@@ -85,9 +87,50 @@ def run(number, case, kept):
         ",".join(case.gradients) or "-",
         str(len(outputs)),
         case.about,
-        ";".join("%s=%s" % pair for pair in case.parameters.items()) or "-",
+        written(case.parameters),
     ]
     return " ".join(column.replace(" ", "").replace("'", "") for column in columns)
+
+
+def written(parameters):
+    text = ";".join("%s=%s" % pair for pair in parameters.items()) or "-"
+    return text.replace(" ", "").replace("'", "")
+
+
+def documented(handle):
+    """The names of the arrays that an operator takes, from its documentation."""
+    text, texts, count = ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint()
+    name, about, key, of = text(), text(), text(), text()
+    names, types, abouts = texts(), texts(), texts()
+    places = [name, about, count, names, types, abouts, key, of]
+    check_call(_LIB.MXSymbolGetAtomicSymbolInfo(handle, *[ctypes.byref(place) for place in places]))
+    each = [(names[at].decode(), types[at].decode()) for at in range(count.value)]
+    return [name for name, type_ in each if type_.startswith("NDArray")]
+
+
+def lists(case):
+    """The names of the arguments, auxiliary states and visible outputs, which a symbol tells."""
+    handle, made = ctypes.c_void_p(), SymbolHandle()
+    check_call(_LIB.NNGetOpHandle(c_str(case.name), ctypes.byref(handle)))
+    keys = c_str_array(list(case.parameters))
+    values = c_str_array([str(value).replace("'", "") for value in case.parameters.values()])
+    count = ctypes.c_uint(len(case.parameters))
+    check_call(_LIB.MXSymbolCreateAtomicSymbol(handle, count, keys, values, ctypes.byref(made)))
+    symbol = mxnet.symbol.Symbol(made)
+    # A symbol makes the variables that it is not given. An update has to be given all.
+    names = documented(handle) if case.name.endswith("_update") else []
+    symbol._compose(*[mxnet.symbol.var("op_" + name) for name in names], name="op")
+    found = (symbol.list_arguments(), symbol.list_auxiliary_states(), symbol.list_outputs())
+    return [",".join(name[len("op_") :] for name in names) or "-" for names in found]
+
+
+def all_lists():
+    """A line for each operator and each form of its lists, with the first parameters that have it."""
+    lines = {}
+    for case in all_cases():
+        names = lists(case)
+        lines.setdefault((case.name, *names), " ".join([case.name, written(case.parameters), *names]))
+    return "\n".join([LISTS_HEAD, *lines.values()]) + "\n"
 
 
 def make():
@@ -116,17 +159,19 @@ def write(folder, index, kept):
     if len(packed) > LIMIT:
         raise SystemExit("%d bytes are more than the repository should hold" % len(packed))
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, NAME + ".txt"), "w") as file:
-        file.write(index)
+    for ending, text in ((".txt", index), ("-lists.txt", all_lists())):
+        with open(os.path.join(folder, NAME + ending), "w") as file:
+            file.write(text)
     with open(os.path.join(folder, NAME + ".params.gz"), "wb") as file:
         file.write(packed)
     print("%d cases, %d arrays, %d bytes" % (index.count("\n") - 1, len(kept), len(packed)))
 
 
 def check(folder, index, kept):
-    with open(os.path.join(folder, NAME + ".txt")) as file:
-        if file.read() != index:
-            raise SystemExit("the cases are not those of %s.txt" % NAME)
+    for ending, text in ((".txt", index), ("-lists.txt", all_lists())):
+        with open(os.path.join(folder, NAME + ending)) as file:
+            if file.read() != text:
+                raise SystemExit("what is made is not what %s%s has" % (NAME, ending))
     with tempfile.TemporaryDirectory() as temporary:
         path = os.path.join(temporary, "all.params")
         with gzip.open(os.path.join(folder, NAME + ".params.gz")) as packed, open(path, "wb") as file:

@@ -1,7 +1,7 @@
 //! Functions of one number and their derivatives, on slices.
 //!
 //! Used by `operator/elementwise.rs`, which registers an operator for each. A gradient uses the
-//! number or the function's value, and is multiplied by the gradient by the value.
+//! number, the function's value or neither, and is multiplied by the gradient by the value.
 
 #![forbid(unsafe_code)]
 
@@ -9,12 +9,14 @@ use num_traits::Float;
 
 /// A function on slices in both types, as `fn(x, out)`.
 pub(crate) type Forward<T> = fn(&[T], &mut [T]);
-/// A gradient on slices, as `fn(gradient by the value, number or value, out)`.
+/// A gradient on slices, as `fn(gradient by the value, number or value, out)`. One that uses neither
+/// is given as many elements of anything.
 pub(crate) type Backward<T> = fn(&[T], &[T], &mut [T]);
 
 /// What a gradient uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Uses {
+    Nothing,
     Input,
     Output,
 }
@@ -34,7 +36,7 @@ fn c<F: Float>(value: f64) -> F {
 }
 
 macro_rules! table {
-    ($($name:ident, $about:literal, |$x:ident| $value:expr, $uses:ident |$g:ident, $v:ident| $gradient:expr;)*) => {
+    ($($name:ident, $about:literal, |$x:ident| $value:expr, $uses:ident |$g:ident, $v:pat_param| $gradient:expr;)*) => {
         mod forward {
             use super::*;
             $(pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
@@ -48,9 +50,8 @@ macro_rules! table {
         mod backward {
             use super::*;
             $(pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
-                out.iter_mut().zip(g).zip(v).for_each(|((out, $g), $v)| {
-                    let ($g, $v) = (*$g, *$v);
-                    let _ = $v;
+                out.iter_mut().zip(g).zip(v).for_each(|((out, $g), v)| {
+                    let ($g, $v) = (*$g, *v);
                     *out = $gradient;
                 });
             })*
@@ -68,16 +69,16 @@ macro_rules! table {
 }
 
 table! {
-    negative, "-x", |x| -x, Output |g, _y| -g;
+    negative, "-x", |x| -x, Nothing |g, _| -g;
     reciprocal, "1 / x", |x| x.recip(), Output |g, y| -g * y * y;
     abs, "The absolute value", |x| x.abs(), Input |g, x| g * sign_of(x);
-    sign, "-1, 0 or 1", |x| sign_of(x), Output |_g, _y| F::zero();
-    rint, "The nearest whole number, of two the smaller", |x| round_down_ties(x), Output |_g, _y| F::zero();
-    ceil, "The least whole number from x on", |x| x.ceil(), Output |_g, _y| F::zero();
-    floor, "The greatest whole number up to x", |x| x.floor(), Output |_g, _y| F::zero();
-    trunc, "x without its fraction", |x| x.trunc(), Output |_g, _y| F::zero();
-    fix, "The whole number next to x towards zero", |x| x.trunc(), Output |_g, _y| F::zero();
-    round, "The nearest whole number, of two the farther from zero", |x| x.round(), Output |_g, _y| F::zero();
+    sign, "-1, 0 or 1", |x| sign_of(x), Nothing |_g, _| F::zero();
+    rint, "The nearest whole number, of two the smaller", |x| round_down_ties(x), Nothing |_g, _| F::zero();
+    ceil, "The least whole number from x on", |x| x.ceil(), Nothing |_g, _| F::zero();
+    floor, "The greatest whole number up to x", |x| x.floor(), Nothing |_g, _| F::zero();
+    trunc, "x without its fraction", |x| x.trunc(), Nothing |_g, _| F::zero();
+    fix, "The whole number next to x towards zero", |x| x.trunc(), Nothing |_g, _| F::zero();
+    round, "The nearest whole number, of two the farther from zero", |x| x.round(), Nothing |_g, _| F::zero();
     square, "x²", |x| x * x, Input |g, x| g * (x + x);
     sqrt, "The square root", |x| x.sqrt(), Output |g, y| g * c::<F>(0.5) / y;
     rsqrt, "1 / √x", |x| x.sqrt().recip(), Input |g, x| g * c::<F>(-0.5) / (x * x.sqrt());
@@ -98,13 +99,13 @@ table! {
     sinh, "The hyperbolic sine", |x| x.sinh(), Input |g, x| g * x.cosh();
     cosh, "The hyperbolic cosine", |x| x.cosh(), Input |g, x| g * x.sinh();
     tanh, "The hyperbolic tangent", |x| x.tanh(), Output |g, y| g * (F::one() - y * y);
-    arcsinh, "Whose hyperbolic sine x is", |x| x.asinh(), Input |g, x| g / (x * x + F::one()).sqrt();
-    arccosh, "Whose hyperbolic cosine x is", |x| x.acosh(), Input |g, x| g / (x * x - F::one()).sqrt();
+    arcsinh, "Whose hyperbolic sine x is", |x| arsinh_of(x), Input |g, x| g / (x * x + F::one()).sqrt();
+    arccosh, "Whose hyperbolic cosine x is", |x| arcosh_of(x), Input |g, x| g / (x * x - F::one()).sqrt();
     arctanh, "Whose hyperbolic tangent x is", |x| x.atanh(), Input |g, x| g / (F::one() - x * x);
     degrees, "Radians as degrees", |x| x * c(180.0 / std::f64::consts::PI),
-        Output |g, _y| g * c(180.0 / std::f64::consts::PI);
+        Nothing |g, _| g * c(180.0 / std::f64::consts::PI);
     radians, "Degrees as radians", |x| x * c(std::f64::consts::PI / 180.0),
-        Output |g, _y| g * c(std::f64::consts::PI / 180.0);
+        Nothing |g, _| g * c(std::f64::consts::PI / 180.0);
     gamma, "The gamma function", |x| x.tgamma(), Input |g, x| g * x.tgamma() * x.digamma();
     gammaln, "The logarithm of the gamma function's absolute value", |x| x.lgamma(), Input |g, x| g * x.digamma();
     relu, "x if it is above 0, else 0", |x| if x > F::zero() || x.is_nan() { x } else { F::zero() },
@@ -132,6 +133,26 @@ fn round_down_ties<F: Float>(x: F) -> F {
         floor
     } else {
         ceil
+    }
+}
+
+/// From here on √(x² ± 1) is x in both types. The functions of the standard library double x, which
+/// has no end beyond half of the greatest number.
+const LARGE: f64 = (1u64 << 28) as f64;
+
+fn arsinh_of<F: Float>(x: F) -> F {
+    if x.abs() > c(LARGE) {
+        (x.abs().ln() + c(std::f64::consts::LN_2)) * x.signum()
+    } else {
+        x.asinh()
+    }
+}
+
+fn arcosh_of<F: Float>(x: F) -> F {
+    if x > c(LARGE) {
+        x.ln() + c(std::f64::consts::LN_2)
+    } else {
+        x.acosh()
     }
 }
 
@@ -201,6 +222,24 @@ mod tests {
         assert!(((-0.5f64).digamma() - 0.036_489_973_978_576_52).abs() < 1e-12);
         assert!((5.0f64.tgamma() - 24.0).abs() < 1e-12 && (0.5f64.lgamma() - 0.572_364_942_924_700_1).abs() < 1e-14);
         assert!((-2.0f64).digamma().is_nan());
+    }
+
+    #[test]
+    fn large_numbers_have_hyperbolic_areas() {
+        let large = 3e38f64;
+        let expected = large.ln() + std::f64::consts::LN_2;
+        for (found, expected) in
+            [(arsinh_of(-large as f32), -expected as f32), (arcosh_of(large as f32), expected as f32)]
+        {
+            assert!((found - expected).abs() < 1e-5, "{found}");
+        }
+        assert!(arsinh_of(f64::MAX) < 711.0 && arcosh_of(f64::MAX) < 711.0);
+        assert_eq!((arsinh_of(f64::NEG_INFINITY), arcosh_of(f32::INFINITY)), (f64::NEG_INFINITY, f32::INFINITY));
+        // Both formulas meet.
+        for of in [arsinh_of::<f64>, arcosh_of] {
+            assert!((of(LARGE * 1.000_000_01) - of(LARGE)).abs() < 2e-8);
+        }
+        assert!(arsinh_of(f32::NAN).is_nan() && arcosh_of(0.5f64).is_nan());
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl OperatorProperty for Activation {
 
     fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
         match self.entry.uses {
+            unary::Uses::Nothing => out_grad.to_vec(),
             unary::Uses::Input => [out_grad, in_data].concat(),
             unary::Uses::Output => [out_grad, out_data].concat(),
         }
@@ -85,6 +86,7 @@ impl Operator for Activation {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let uses = match self.entry.uses {
+            unary::Uses::Nothing => out_grad.get(0)?,
             unary::Uses::Input => in_data.get(0)?,
             unary::Uses::Output => out_data.get(0)?,
         };

@@ -77,6 +77,9 @@ pub(super) fn unary_backward(
 
 fn of_unary(entry: &'static unary::Unary) -> SimpleOp {
     let gradient = match entry.uses {
+        unary::Uses::Nothing => UnaryGradient::T0(Box::new(move |g, env, out, req| {
+            unary_backward(entry, env.ctx.workers(), [g.0, g.0], out, req)
+        })),
         unary::Uses::Input => UnaryGradient::T2(Box::new(move |g, x, env, out, req| {
             unary_backward(entry, env.ctx.workers(), [g.0, x.0], out, req)
         })),

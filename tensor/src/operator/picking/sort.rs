@@ -124,7 +124,9 @@ impl OperatorProperty for Order {
 
     fn list_outputs(&self) -> Vec<&'static str> {
         match self.of.ret_typ {
-            Returns::Both => vec!["value", "indices"],
+            Returns::Both => vec!["output0", "output1"],
+            // MXNet's has a second one that does not show.
+            Returns::Value => vec!["output0"],
             _ => vec!["output"],
         }
     }

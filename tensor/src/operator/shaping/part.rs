@@ -50,10 +50,7 @@ impl OperatorProperty for Split {
     by_parameters!();
 
     fn list_outputs(&self) -> Vec<&'static str> {
-        match self.parameters.num_outputs {
-            1 => vec!["output"],
-            many => numbered("output", many),
-        }
+        numbered("output", self.parameters.num_outputs)
     }
 
     fn infer_shape(
