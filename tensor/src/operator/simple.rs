@@ -16,6 +16,7 @@ use crate::operator::simple_property::SimpleProperty;
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
 use crate::shape::Shape;
+use seriatim::Device;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,6 +68,9 @@ pub enum Inplace {
     /// (`kInplaceInOut`, `kInplaceLhsOut`).
     InOut,
 }
+
+/// The devices that functions are for which say nothing.
+const PROCESSOR: &[Device] = &[Device::Cpu, Device::CpuPinned];
 
 type Env<'a, 'c, 'r> = EnvArguments<'a, 'c, 'r>;
 type Done = Result<(), Error>;
@@ -150,6 +154,7 @@ pub struct SimpleOp {
     pub(super) scalar: bool,
     pub(super) kwargs: bool,
     pub(super) resources: Vec<ResourceRequest>,
+    pub(super) devices: &'static [Device],
     pub(super) description: String,
 }
 
@@ -185,9 +190,9 @@ impl SimpleOp {
     }
 
     fn of(name: &'static str, function: Function) -> SimpleOp {
-        let (types, resources, description) = (FLOATS, Vec::new(), String::new());
+        let (types, resources, devices, description) = (FLOATS, Vec::new(), PROCESSOR, String::new());
         let (inplace, output_type, scalar, kwargs) = (Inplace::No, None, false, false);
-        SimpleOp { name, function, inplace, types, output_type, scalar, kwargs, resources, description }
+        SimpleOp { name, function, inplace, types, output_type, scalar, kwargs, resources, devices, description }
     }
 
     /// The output's shape of a unary operator, from the operand's, the scalar and the keywords. It
@@ -293,6 +298,14 @@ impl SimpleOp {
     /// The resources that functions and gradients get.
     pub fn resource_requests(mut self, requests: &[ResourceRequest]) -> SimpleOp {
         self.resources = requests.to_vec();
+        self
+    }
+
+    /// The kinds of devices that the functions are for; those of the processor by default. On
+    /// others the operator is refused with
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    pub fn devices(mut self, devices: &'static [Device]) -> SimpleOp {
+        self.devices = devices;
         self
     }
 

@@ -131,7 +131,11 @@ impl OperatorProperty for SimpleProperty {
         }
     }
 
-    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+    fn create_operator(&self, context: Context) -> Result<Box<dyn Operator>, Error> {
+        if !self.op.devices.contains(&context.device()) {
+            let message = format!("its functions are for {:?}, and none for {context}", self.op.devices);
+            return Err(Error::new(ErrorKind::UnsupportedContext, message));
+        }
         Ok(Box::new(self.clone()))
     }
 }
