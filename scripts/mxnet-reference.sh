@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the data that tensor/tests/mxnet.rs compares the tensor crate's operators with: inputs,
-# outputs, gradients and states of MXNet 1.9.1, the last release, and the names of what its operators
-# take and give.
+# outputs, gradients and states of MXNet 1.9.1, the last release, and the names of what its
+# operators take and give.
 #
 #   scripts/mxnet-reference.sh            writes tensor/tests/data/mxnet-1.9.1.{txt,params.gz} and
 #                                         tensor/tests/data/mxnet-1.9.1-lists.txt

@@ -198,7 +198,7 @@ fn input_and_output_run_on_a_thread_of_their_own() {
     for kind in [Kind::Pooled, Kind::PerDevice] {
         let runtime = runtime(kind, 1);
         let (x, y) = (runtime.ones([4], DType::F32).unwrap(), runtime.empty([4], DType::F32).unwrap());
-        // As an iterator reads a batch ahead: an operation of the program's own that names an array.
+        // As an iterator reads a batch ahead: an operation of the program that names an array.
         let (sender, receiver) = std::sync::mpsc::channel();
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let read_ahead = move |_: &seriatim::RunContext<'_>| {

@@ -151,8 +151,8 @@ const OF_ELEMENT: f64 = 2e-6;
 const OF_ARRAY: f64 = 1.5e-6;
 
 /// The same for a type. Whole numbers are equal. `float64` has units in the last place that are
-/// 2⁻²⁹ of those of `float32`, and `float16` ones of 2⁻¹⁰. There MXNet rounds each step of a gradient
-/// and each term of its sum, so four of them may come together.
+/// 2⁻²⁹ of those of `float32`, and `float16` ones of 2⁻¹⁰. There MXNet rounds each step of a
+/// gradient and each term of its sum, so four of them may come together.
 fn allowed(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F64 => [OF_ELEMENT, OF_ARRAY].map(|share| share * 2f64.powi(-29)),

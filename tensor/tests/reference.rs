@@ -191,9 +191,10 @@ proptest! {
         same(&a.mul(b).unwrap(), &combined(&one, &other, |a, b| a * b))?;
         same(&a.maximum(b).unwrap(), &combined(&one, &other, f64::max))?;
         // No quotient by 0: both would be NaN, which is equal to nothing.
-        let divisor = Both { ours: b.square().unwrap().add_scalar(1.0).unwrap(), theirs: &other.theirs * &other.theirs + 1.0 };
+        let ours = b.square().unwrap().add_scalar(1.0).unwrap();
+        let divisor = Both { ours, theirs: &other.theirs * &other.theirs + 1.0 };
         same(&a.div(&divisor.ours).unwrap(), &combined(&one, &divisor, |a, b| a / b))?;
-        // The crate's own sum, where its rule has the same result: the second broadcasts to the first.
+        // The crate's own sum, where its rule has the same result: only the second broadcasts.
         let shape = combined(&one, &other, |a, _| a);
         if shape.shape() == one.theirs.shape() {
             same(&a.add(b).unwrap(), &(&one.theirs + &other.theirs))?;

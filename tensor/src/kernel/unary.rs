@@ -9,8 +9,8 @@ use num_traits::Float;
 
 /// A function on slices in both types, as `fn(x, out)`.
 pub(crate) type Forward<T> = fn(&[T], &mut [T]);
-/// A gradient on slices, as `fn(gradient by the value, number or value, out)`. One that uses neither
-/// is given as many elements of anything.
+/// A gradient on slices, as `fn(gradient by the value, number or value, out)`. One that uses
+/// neither is given as many elements of anything.
 pub(crate) type Backward<T> = fn(&[T], &[T], &mut [T]);
 
 /// What a gradient uses.

@@ -59,7 +59,8 @@ impl Runtime {
     /// use seriatim_tensor::{ErrorKind, Runtime};
     /// let runtime = Runtime::global()?;
     /// runtime.seed_in(Context::cpu(0), 1)?;
-    /// assert_eq!(runtime.seed_in(Context::gpu(0), 1).unwrap_err().kind(), ErrorKind::UnsupportedContext);
+    /// let refused = runtime.seed_in(Context::gpu(0), 1).unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::UnsupportedContext);
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn seed_in(&self, context: Context, seed: u64) -> Result<(), Error> {
