@@ -14,6 +14,12 @@ use std::sync::Mutex;
 
 type Parameters = &'static [(&'static str, &'static str)];
 
+/// A call of an operator, and which of its input and its output the backward pass keeps.
+type Kept = (&'static str, Parameters, &'static [&'static [usize]], [bool; 2]);
+
+/// The gradients by both operands.
+type ByBoth = fn(f64, f64) -> [f64; 2];
+
 /// Captures a call of an operator, then writes over its input and its output, then the backward
 /// pass. Says whether the backward pass has to follow what is written over each: so which of them
 /// are kept for it. What it does not keep, a planner may give to others.
@@ -42,13 +48,13 @@ fn keeps(name: &str, parameters: Parameters, shapes: &[&[usize]]) -> [bool; 2] {
 #[test]
 fn a_backward_pass_keeps_what_its_kind_says() {
     let [nothing, input, output, both] = [[false, false], [true, false], [false, true], [true, true]];
-    let cases: [(&str, Parameters, &[&[usize]], [bool; 2]); 9] = [
+    let cases: [Kept; 9] = [
         ("negative", &[], &[&[3]], nothing),
         ("exp", &[], &[&[3]], output),
         ("sin", &[], &[&[3]], input),
         ("elemwise_add", &[], &[&[3], &[3]], nothing),
         ("elemwise_mul", &[], &[&[3], &[3]], input),
-        // Its output is dead after whoever reads it.
+        // Its output is dead behind the operations that read it.
         ("FullyConnected", &[("num_hidden", "2")], &[&[3, 4], &[2, 4], &[2]], input),
         ("Pooling", &[("kernel", "(2,2)")], &[&[1, 1, 4, 4]], both),
         ("softmax", &[], &[&[2, 3]], output),
@@ -287,7 +293,7 @@ fn one_gradient_of_two_is_left_out_and_the_other_added() {
         })))
         .register()
         .unwrap();
-    let gradients: [(&str, fn(f64, f64) -> [f64; 2]); 6] = [
+    let gradients: [(&str, ByBoth); 6] = [
         ("plus", |_, _| [1.0; 2]),
         ("exp of the sum", |a, b| [(a + b).exp(); 2]),
         ("times", |a, b| [b, a]),
