@@ -1,7 +1,8 @@
 //! Products of matrices as operators: `dot`, `batch_dot` and `FullyConnected`.
 //!
-//! The products are computed by `kernel/gemm.rs`, on one thread each; long ones in parts. An array whose elements do
-//! not lie one after the other, or are floats of 16 bits, is first copied into scratch.
+//! The products are computed by `kernel/gemm.rs`, on one thread each, and long ones in parts. An
+//! array whose elements do not lie one after the other, or are floats of 16 bits, is first copied
+//! into scratch.
 
 #![forbid(unsafe_code)]
 
