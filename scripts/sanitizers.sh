@@ -3,10 +3,11 @@
 # valgrind's memcheck (memcheck), after showing that each of them reports the mistakes of
 # tests/sanitizer_stress/plant.rs.
 #
-#   scripts/sanitizers.sh [--quick] [--teeth] [asan|tsan|memcheck ...]
+#   scripts/sanitizers.sh [--quick] [--teeth] [--tensor] [asan|tsan|memcheck ...]
 #                                  default: all three, about ten minutes on two cores
 #     --quick   a subset for every change: under four minutes, builds included
 #     --teeth   only the planted mistakes
+#     --tensor  only the tests of tensor/, which --quick leaves out, under asan unless tsan is named
 #
 # ThreadSanitizer watches the standard library too where a nightly Rust with rust-src is at hand;
 # elsewhere some of what it says of that library is suppressed, with the reasons in
@@ -23,19 +24,24 @@ set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
-quick=no teeth=no checkers=()
+quick=no teeth=no tensor=no checkers=()
 for argument in "$@"; do
     case "$argument" in
         --quick) quick=yes ;;
         --teeth) teeth=yes ;;
+        --tensor) tensor=only ;;
         asan | tsan | memcheck) checkers+=("$argument") ;;
         *)
-            echo "usage: scripts/sanitizers.sh [--quick] [--teeth] [asan|tsan|memcheck ...]" >&2
+            echo "usage: scripts/sanitizers.sh [--quick] [--teeth] [--tensor] [asan|tsan|memcheck ...]" >&2
             exit 2
             ;;
     esac
 done
-[ ${#checkers[@]} -gt 0 ] || checkers=(asan tsan memcheck)
+[ ${#checkers[@]} -gt 0 ] || if [ "$tensor" = only ]; then checkers=(asan); else checkers=(asan tsan memcheck); fi
+# The tests of the arrays that the sanitizers watch.
+arrays=(--test tensor_arrays --test tensor_dlpack --test tensor_formats --test tensor_steps)
+# What takes a minute and has nothing that the others of its file have not.
+arrays+=(-- --skip each_length_of_a_file_is_checked)
 
 root=$PWD
 package=$root/scripts/sanitizers
@@ -168,6 +174,10 @@ asan() {
     plant asan use-after-free 'heap-use-after-free'
     plant asan leak 'LeakSanitizer: detected memory leaks'
     [ "$teeth" = no ] || return 0
+    if [ "$tensor" = only ]; then
+        tests asan tensor 600 "${arrays[@]}"
+        return
+    fi
     if [ "$quick" = yes ]; then
         SERIATIM_STRESS_MS=10000 tests asan stress 120 --test sanitizer_stress
         SERIATIM_ORACLE_OPS=30000 tests asan oracle 120 --test oracle
@@ -178,6 +188,7 @@ asan() {
     SERIATIM_ORACLE_OPS=300000 tests asan oracle 600 --test oracle
     tests asan life 600 --test life
     tests asan errors 600 --test errors "${few[@]}"
+    tests asan tensor 600 "${arrays[@]}"
     # Those that are left out measure memory: the sanitizer keeps what was freed, to see who still uses it.
     tests asan hazards 600 --test hazards -- --skip leave_nothing_behind
     tests asan peer_semantics 600 --test peer_semantics -- --skip memory_grows_with_the_backlog_only_without_a_bound
@@ -189,6 +200,10 @@ tsan() {
     plant tsan race 'SUMMARY: ThreadSanitizer: data race .*plant\.rs'
     plant tsan race-with-a-stream 'SUMMARY: ThreadSanitizer: data race .*(plant|world)\.rs'
     [ "$teeth" = no ] || return 0
+    if [ "$tensor" = only ]; then
+        [ ${#build_std[@]} -eq 0 ] || tests tsan tensor 600 "${arrays[@]}"
+        return
+    fi
     local seed
     for seed in $([ "$quick" = yes ] && echo 1 || echo 1 2 3); do
         SERIATIM_STRESS_SEED=$seed SERIATIM_STRESS_MS=20000 tests tsan "stress-$seed" 300 --test sanitizer_stress
@@ -229,6 +244,7 @@ for checker in "${checkers[@]}"; do
     targets=(--test sanitizer_stress --test oracle)
     [ "$checker" != tsan ] || [ ${#build_std[@]} -gt 0 ] || targets=(--test sanitizer_stress)
     [ "$checker" != asan ] || targets+=(--test errors)
+    [ "$tensor" = no ] || targets=(--test sanitizer_stress "${arrays[@]}") # Cargo builds what comes before the `--`.
     say "$checker: building"
     cargo test --quiet "${build_std[@]}" --manifest-path "$package/Cargo.toml" --target "$host" --no-run "${targets[@]}" 2>&1 | tail -n 30
     "$checker"
