@@ -4,8 +4,11 @@
 # interleaving, and lets loads see other old values, for each seed.
 #
 #   scripts/miri.sh                    the oracle, programs over arrays of devices, over typed
-#                                      values and of scopes, with 92 seeds: hours
+#                                      values and of scopes, and the storage, files and DLPack of
+#                                      tensor/, with 92 seeds: hours
 #   scripts/miri.sh 2                  with so many seeds
+#   scripts/miri.sh --tensor 1         only what is of tensor/
+#   scripts/miri.sh --engine 1         only what is not
 #   SERIATIM_MIRI_FIRST_SEED=40 scripts/miri.sh 2
 #   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs:
 #                                      each must be reported
@@ -18,7 +21,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seeds=92
+seeds=92 engine=yes tensor=yes
+case "${1:-}" in
+    --tensor) engine=no && shift ;;
+    --engine) tensor=no && shift ;;
+esac
 case "${1:-}" in
     "") ;;
     --teeth) seeds=0 ;;
@@ -61,6 +68,7 @@ miri() {
 # Built without the variables: Miri prefers what they were when it built to what they are when it runs.
 env -u SERIATIM_PLANT -u SERIATIM_ORACLE_OPS -u SERIATIM_ORACLE_FIRST_SEED -u SERIATIM_ORACLE_PATIENCE \
     -u ARRAYS_SEED -u TYPED_SEED -u MIXED_SEED cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --test arrays --test typed --test scopes --no-run
+[ "$tensor" = no ] || cargo +nightly miri test --quiet --package seriatim-tensor --lib --test dlpack --no-run
 
 # ---- The planted mistakes ----
 
@@ -92,6 +100,11 @@ try() {
     fi
 }
 for ((seed = first; seed < first + seeds; seed++)); do
+    if [ "$tensor" = yes ]; then
+        try "storage and files of tensor/, seed $seed" "$seed" --package seriatim-tensor --lib -- storage:: serialize::
+        try "DLPack, seed $seed" "$seed" --package seriatim-tensor --test dlpack
+    fi
+    [ "$engine" = yes ] || continue
     export SERIATIM_ORACLE_OPS=1 SERIATIM_ORACLE_FIRST_SEED=$seed SERIATIM_ORACLE_PATIENCE=100000
     # The kind of engine, the type and the length are the seed's.
     for of in "$seed" $((seed + 1)) $((seed + 2)); do

@@ -21,7 +21,8 @@ fn arrays() -> Vec<NDArray> {
             runtime().from_slice(&values, shape).unwrap()
         })
     };
-    DType::ALL.iter().flat_map(|dtype| shapes.map(|shape| of(*dtype, shape))).collect()
+    let types = if cfg!(miri) { &DType::ALL[3..5] } else { &DType::ALL };
+    types.iter().flat_map(|dtype| shapes.map(|shape| of(*dtype, shape))).collect()
 }
 
 fn same(one: &NDArray, other: &NDArray) {
@@ -142,13 +143,13 @@ fn broken_files_are_errors() {
     let is_typed = |error: &Error| matches!(error.kind(), ErrorKind::BadFormat | ErrorKind::TooLarge);
     for (whole, read) in formats {
         assert!(read(&whole).is_none());
-        for length in 0..whole.len() {
+        for length in (0..whole.len()).step_by(if cfg!(miri) { 499 } else { 1 }) {
             let error = read(&whole[..length]).unwrap_or_else(|| panic!("{length} of {} bytes are read", whole.len()));
             assert!(is_typed(&error), "{error:?}");
         }
         assert!(read(&[&whole[..], &[0]].concat()).is_some_and(|error| is_typed(&error)));
-        let mut refused = 0;
-        for _ in 0..4_000 {
+        let (mut refused, rounds) = (0, if cfg!(miri) { 2 } else { 4_000 });
+        for _ in 0..rounds {
             let mut bytes = whole.clone();
             for _ in 0..=random.next_u32() % 4 {
                 let at = random.next_u32() as usize % bytes.len();
@@ -163,16 +164,17 @@ fn broken_files_are_errors() {
                 refused += 1;
             }
         }
-        assert!(refused > 100, "{refused}");
+        assert!(cfg!(miri) || refused > 100, "{refused}");
     }
 }
 
 #[test]
 fn archives_that_lie_are_errors_and_take_no_memory() {
-    let zeros = runtime().zeros([1000], DType::F64).unwrap();
+    let count = if cfg!(miri) { 20 } else { 1000 };
+    let zeros = runtime().zeros([count], DType::F64).unwrap();
     let whole = npz::encode(&[("x", &zeros)], true).unwrap();
     let read = npz::decode(runtime(), &whole).unwrap();
-    assert_eq!((read[0].0.as_str(), read[0].1.size()), ("x", 1000));
+    assert_eq!((read[0].0.as_str(), read[0].1.size()), ("x", count));
     let directory = whole.windows(4).position(|word| word == b"PK\x01\x02").unwrap();
     let end = whole.windows(4).position(|word| word == b"PK\x05\x06").unwrap();
     let changed = |at: usize, to: &[u8]| {
@@ -183,7 +185,7 @@ fn archives_that_lie_are_errors_and_take_no_memory() {
         error.to_string()
     };
     // The unpacked size: one too few, and far more than there is.
-    let size = (128 + 8000) as u32;
+    let size = (128 + 8 * count) as u32;
     assert_eq!(whole[directory + 24..directory + 28], size.to_le_bytes());
     assert!(changed(directory + 24, &(size - 1).to_le_bytes()).contains("does not unpack"));
     assert!(changed(directory + 24, &0xFFFF_FFF0u32.to_le_bytes()).contains("does not unpack"));

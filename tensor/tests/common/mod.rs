@@ -17,11 +17,17 @@ pub fn runtime(kind: Kind, workers: usize) -> Runtime {
     Runtime::new(&builder.build().expect("an engine is made"))
 }
 
-/// Engines of all kinds, with 0 (the naive engine), 1, 2, 3 and 16 workers.
+#[cfg(not(miri))]
+const WORKERS: [usize; 4] = [1, 2, 3, 16];
+#[cfg(miri)]
+const WORKERS: [usize; 1] = [2];
+
+/// Engines of all kinds, with 0 (the naive engine), 1, 2, 3 and 16 workers; under Miri with 0 and
+/// 2.
 pub fn runtimes() -> Vec<(String, Runtime)> {
-    let all = [(Kind::Naive, 0)].into_iter().chain(
-        [1, 2, 3, 16].into_iter().flat_map(|workers| [Kind::Pooled, Kind::PerDevice].map(|kind| (kind, workers))),
-    );
+    let all = [(Kind::Naive, 0)]
+        .into_iter()
+        .chain(WORKERS.into_iter().flat_map(|workers| [Kind::Pooled, Kind::PerDevice].map(|kind| (kind, workers))));
     all.map(|(kind, workers)| (format!("{kind} {workers}"), runtime(kind, workers))).collect()
 }
 
