@@ -1,80 +1,128 @@
-//! The networks of `digits_train`: which layers each has, and its weights.
+//! Networks from `networks.json`: which layers each has, and its weights.
 //!
-//! Images have the shape (images, 1, 8, 8). A layer is an operator with as many weights as it has
-//! arguments beside the data; the shapes of weights follow from the shape of the data.
+//! The file is the one place that says kernels, padding, activations, the initialiser, the loss and
+//! the optimiser's numbers. All that trains or measures these networks reads it: `digits_train`, and
+//! what `perf/latency-nn` compares. A layer is an operator with as many weights as it has arguments
+//! beside the data; the shapes of weights follow from the shape of the data.
 
+use serde_json::Value;
 use seriatim_tensor::operator::Op;
+use seriatim_tensor::optimizer::Sgd;
 use seriatim_tensor::{DType, Distribution, Error, NDArray, OpReq, Runtime, Shape};
 
-/// The side of an image.
-pub const SIDE: usize = 8;
-/// How many digits there are.
-pub const CLASSES: usize = 10;
+const FILE: &str = include_str!("networks.json");
+/// What the code below does, in the words of the file.
+const INITIALISER: &str = "uniform within 1/sqrt(inputs of a unit), weights and biases";
+const LOSS: &str = "softmax cross-entropy, mean of the batch";
 
-/// The layers of a network: the operator of each, and its parameters.
-type Layers = &'static [(&'static str, &'static [(&'static str, &'static str)])];
+/// An operator, and its parameters as MXNet writes them.
+type Layer = (String, Vec<(String, String)>);
 
 /// A network before it has weights.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
-    pub name: &'static str,
-    layers: Layers,
-    /// How many of the test images the best of PyTorch, MXNet and scikit-learn reads right with
-    /// this network, by the median of seeds.
-    pub best: usize,
-    /// A median below this is no chance. With the `cnn`, seeds of PyTorch have from 276 to 285
-    /// right, and seeds here from 273 to 286; their median moves by some images with the rounding
-    /// of a sum.
-    pub enough: usize,
-}
-
-/// All networks.
-pub const PLANS: [Plan; 2] = [
-    Plan {
-        name: "perceptron",
-        layers: &[
-            ("FullyConnected", &[("num_hidden", "32")]),
-            ("Activation", &[("act_type", "tanh")]),
-            ("FullyConnected", &[("num_hidden", "10")]),
-        ],
-        best: 274,
-        enough: 273,
-    },
-    Plan {
-        name: "cnn",
-        layers: &[
-            ("Convolution", &[("kernel", "(3,3)"), ("pad", "(1,1)"), ("num_filter", "8")]),
-            ("Activation", &[("act_type", "relu")]),
-            ("Pooling", &[("kernel", "(2,2)"), ("stride", "(2,2)")]),
-            ("Convolution", &[("kernel", "(3,3)"), ("pad", "(1,1)"), ("num_filter", "16")]),
-            ("Activation", &[("act_type", "relu")]),
-            ("Pooling", &[("kernel", "(2,2)"), ("stride", "(2,2)")]),
-            ("FullyConnected", &[("num_hidden", "64")]),
-            ("Activation", &[("act_type", "relu")]),
-            ("FullyConnected", &[("num_hidden", "10")]),
-        ],
-        best: 282,
-        enough: 278,
-    },
-];
-
-struct Layer {
-    op: Op,
-    weights: Vec<NDArray>,
-}
-
-/// A network: its layers with their weights, and the loss.
-pub struct Network {
+    pub name: String,
+    /// What the network is for: `digits` or `latency`.
+    pub purpose: String,
+    /// The shape of one image.
+    pub input: Vec<usize>,
+    /// How many numbers the weights are.
+    pub parameters: usize,
     layers: Vec<Layer>,
+}
+
+/// How networks are trained.
+#[derive(Clone, Copy, Debug)]
+pub struct Training {
+    rate: f64,
+    momentum: f64,
+    pub batch: usize,
+    pub epochs: usize,
+}
+
+impl Training {
+    /// Gradient descent with the momentum of the file.
+    pub fn optimiser(&self) -> Result<Sgd, Error> {
+        Sgd::new(self.rate, self.momentum, 0.0)
+    }
+}
+
+fn whole(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|number| usize::try_from(number).ok())
+}
+
+/// A parameter as MXNet writes it: `relu`, `32`, `(3,3)`.
+fn written(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(all) => {
+            all.iter().map(written).collect::<Option<Vec<_>>>().map(|all| format!("({})", all.join(",")))
+        }
+        _ => None,
+    }
+}
+
+fn layer(layer: &Value) -> Option<Layer> {
+    let parameters = layer.as_object()?.iter().filter(|(name, _)| *name != "layer");
+    let parameters = parameters.map(|(name, value)| Some((name.clone(), written(value)?)));
+    Some((layer["layer"].as_str()?.to_owned(), parameters.collect::<Option<_>>()?))
+}
+
+fn plan(network: &Value) -> Option<Plan> {
+    Some(Plan {
+        name: network["name"].as_str()?.to_owned(),
+        purpose: network["for"].as_str()?.to_owned(),
+        input: network["input"].as_array()?.iter().map(whole).collect::<Option<_>>()?,
+        parameters: whole(&network["parameters"])?,
+        layers: network["layers"].as_array()?.iter().map(layer).collect::<Option<_>>()?,
+    })
+}
+
+fn parsed(file: &Value) -> Option<(Vec<Plan>, Training)> {
+    if (file["initialiser"].as_str()?, file["loss"].as_str()?) != (INITIALISER, LOSS) {
+        return None;
+    }
+    let of = &file["training"];
+    let training = Training {
+        rate: of["rate"].as_f64()?,
+        momentum: of["momentum"].as_f64()?,
+        batch: whole(&of["batch"])?,
+        epochs: whole(&of["epochs"])?,
+    };
+    Some((file["networks"].as_array()?.iter().map(plan).collect::<Option<_>>()?, training))
+}
+
+/// All networks of the file, and how they are trained.
+pub fn read() -> Result<(Vec<Plan>, Training), String> {
+    let file = serde_json::from_str(FILE).map_err(|error| format!("networks.json: {error}"))?;
+    parsed(&file).ok_or_else(|| "networks.json says what this program does not know".to_owned())
+}
+
+/// Weights of a shape, uniform within a bound.
+pub fn draw(runtime: &Runtime, shape: &Shape, bound: f64) -> Result<NDArray, Error> {
+    runtime.random(shape, DType::F32, Distribution::Uniform { low: -bound, high: bound })
+}
+
+/// A network: its layers, each an operator with its weights, and the loss.
+pub struct Network {
+    layers: Vec<(Op, Vec<NDArray>)>,
     loss: Op,
 }
 
 impl Network {
-    /// Draws weights and biases from a uniform distribution within 1 / √inputs of a unit.
-    pub fn new(plan: &Plan, runtime: &Runtime) -> Result<Network, Error> {
-        let (mut layers, mut data) = (Vec::new(), Shape::new(&[1, 1, SIDE, SIDE])?);
-        for (name, parameters) in plan.layers {
-            let op = Op::new(name, parameters)?;
+    /// Has each weight made from its shape and the bound of the initialiser: 1 / √inputs of a unit.
+    ///
+    /// # Errors
+    /// Those of operators; a plan whose count of parameters is another.
+    pub fn new(
+        plan: &Plan,
+        mut make: impl FnMut(&Shape, f64) -> Result<NDArray, Error>,
+    ) -> Result<Network, Box<dyn std::error::Error>> {
+        let (mut layers, mut data) = (Vec::new(), Shape::new(&[&[1], &plan.input[..]].concat())?);
+        for (name, parameters) in &plan.layers {
+            let parameters: Vec<(&str, &str)> = parameters.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+            let op = Op::new(name, &parameters)?;
             let mut inputs = vec![None; op.property().list_arguments().len()];
             let mut out = [None];
             inputs[0] = Some(data);
@@ -88,30 +136,30 @@ impl Network {
                     bound =
                         if others.is_empty() { bound } else { 1.0 / (others.iter().product::<usize>() as f64).sqrt() };
                 }
-                let weight = runtime.random(shape, DType::F32, Distribution::Uniform { low: -bound, high: bound })?;
+                let weight = make(shape, bound)?;
                 weight.attach_grad(OpReq::Write)?;
                 weights.push(weight);
             }
-            layers.push(Layer { op, weights });
+            layers.push((op, weights));
             data = out[0].unwrap_or(data);
         }
-        Ok(Network { layers, loss: Op::new("SoftmaxOutput", &[])? })
+        let network = Network { layers, loss: Op::new("SoftmaxOutput", &[])? };
+        let parameters: usize = network.weights().iter().map(|weight| weight.size()).sum();
+        if parameters != plan.parameters {
+            return Err(format!("{} has {parameters} parameters, and not {}", plan.name, plan.parameters).into());
+        }
+        Ok(network)
     }
 
     /// All weights, from the first layer on.
     pub fn weights(&self) -> Vec<&NDArray> {
-        self.layers.iter().flat_map(|layer| &layer.weights).collect()
-    }
-
-    /// How many numbers the weights are.
-    pub fn parameters(&self) -> usize {
-        self.weights().iter().map(|weight| weight.size()).sum()
+        self.layers.iter().flat_map(|(_, weights)| weights).collect()
     }
 
     /// What comes out of the last layer.
     pub fn forward(&self, images: &NDArray) -> Result<NDArray, Error> {
         let mut data = images.clone();
-        for Layer { op, weights } in &self.layers {
+        for (op, weights) in &self.layers {
             let inputs: Vec<&NDArray> = [&data].into_iter().chain(weights).collect();
             data = op.invoke(&inputs)?;
         }
