@@ -3,11 +3,13 @@
     mxnet_digits.py FILE [SEEDS]
 
 FILE has a line an image: 64 greys from 0 to 16, and the digit. The first 1,500 images are fitted,
-the last 297 read. Networks and training are those of tensor/examples/digits_train.rs: 30 epochs,
-batches of 32, a learning rate of 0.05 and a momentum of 0.9.
+the last 297 read. Networks and training are those of tensor/examples/digits_train.rs, from the same
+file, networks.json.
 """
 
 import gzip
+import json
+import os
 import statistics
 import sys
 
@@ -16,7 +18,10 @@ import numpy
 from mxnet import autograd, gluon, init, nd
 from mxnet.gluon import nn
 
-FIT, EPOCHS, BATCH = 1500, 30, 32
+with open(os.path.join(os.path.dirname(__file__), "../tensor/examples/nets/networks.json")) as file:
+    NETWORKS = json.load(file)
+TRAINING = NETWORKS["training"]
+FIT, EPOCHS, BATCH = 1500, TRAINING["epochs"], TRAINING["batch"]
 
 
 def within(inputs):
@@ -25,35 +30,34 @@ def within(inputs):
     return {"weight_initializer": bound, "bias_initializer": bound}
 
 
-def dense(units, inputs, activation=None):
-    return nn.Dense(units, activation=activation, in_units=inputs, **within(inputs))
+def build(plan):
+    """A network from its layers, and the shape of its images."""
+    net, shape = nn.Sequential(), nd.zeros([1, *plan["input"]])
+    for layer in plan["layers"]:
+        kind = layer["layer"]
+        if kind == "Activation":
+            net.add(nn.Activation(layer["act_type"]))
+        elif kind == "Pooling":
+            net.add(nn.MaxPool2D(layer["kernel"], layer["stride"]))
+        elif kind == "Convolution":
+            (high, wide), channels = layer["kernel"], shape.shape[1]
+            sizes = {"padding": layer["pad"], "in_channels": channels}
+            net.add(nn.Conv2D(layer["num_filter"], layer["kernel"], **sizes, **within(high * wide * channels)))
+        else:
+            net.add(nn.Dense(layer["num_hidden"], in_units=shape.size, **within(shape.size)))
+        net[-1].initialize()
+        shape = net[-1](shape)
+    return net, (-1, *plan["input"])
 
 
-def convolution(filters, channels):
-    return nn.Conv2D(filters, 3, padding=1, activation="relu", in_channels=channels, **within(9 * channels))
-
-
-def perceptron():
-    net = nn.Sequential()
-    net.add(dense(32, 64, "tanh"), dense(10, 32))
-    return net, (-1, 64)
-
-
-def convolutional():
-    net = nn.Sequential()
-    net.add(convolution(8, 1), nn.MaxPool2D(2), convolution(16, 8), nn.MaxPool2D(2))
-    net.add(dense(64, 64, "relu"), dense(10, 64))
-    return net, (-1, 1, 8, 8)
-
-
-def train(make, seed, pixels, labels):
+def train(plan, seed, pixels, labels):
     """How many of the last images a network reads right."""
     mxnet.random.seed(seed)
     random = numpy.random.RandomState(seed)
-    net, shape = make()
-    net.initialize()
+    net, shape = build(plan)
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
+    rates = {"learning_rate": TRAINING["rate"], "momentum": TRAINING["momentum"]}
+    trainer = gluon.Trainer(net.collect_params(), "sgd", rates)
     for _ in range(EPOCHS):
         order = random.permutation(FIT)
         for chosen in numpy.split(order, range(BATCH, FIT, BATCH)):
@@ -70,12 +74,12 @@ def main(path, seeds=5):
     with gzip.open(path, "rt") as file:
         table = numpy.loadtxt(file, delimiter=",", dtype="float32")
     pixels, labels = table[:, :64] / 16, table[:, 64]
-    for make in (perceptron, convolutional):
-        right = [train(make, seed, pixels, labels) for seed in range(int(seeds))]
-        parameters = sum(numpy.prod(one.shape) for one in make()[0].collect_params().values())
+    for plan in (one for one in NETWORKS["networks"] if one["for"] == "digits"):
+        right = [train(plan, seed, pixels, labels) for seed in range(int(seeds))]
+        parameters = sum(numpy.prod(one.shape) for one in build(plan)[0].collect_params().values())
         median = statistics.median_low(right)
         count = len(labels) - FIT
-        print("%s, %d parameters: %s of %d right, median %d" % (make.__name__, parameters, right, count, median))
+        print("%s, %d parameters: %s of %d right, median %d" % (plan["name"], parameters, right, count, median))
 
 
 if __name__ == "__main__":
