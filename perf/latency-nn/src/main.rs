@@ -241,8 +241,13 @@ fn measure(settings: &Settings) -> Result<(), Box<dyn Error>> {
     for _ in 0..settings.calls.div_ceil(settings.at_once) {
         for seat in &mut seats {
             let one = &mut running[seat.running];
-            if !one.is_gone {
-                seat.times.extend(one.turn(seat.question, WARM, settings.at_once, settings.ms)?);
+            if one.is_gone {
+                continue;
+            }
+            match one.turn(seat.question, WARM, settings.at_once, settings.ms) {
+                Ok(times) => seat.times.extend(times),
+                Err(why) if settings.is_rival(one) => eprintln!("{why}"),
+                Err(why) => return Err(why),
             }
         }
     }
