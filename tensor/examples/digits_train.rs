@@ -131,7 +131,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let (runtime, mut short) = (Runtime::new(&engine), Vec::new());
     for (name, best, enough) in chosen {
-        let plan = plans.iter().find(|plan| plan.name == *name && plan.input == [1, SIDE, SIDE]);
+        let plan =
+            plans.iter().find(|plan| plan.name == *name && plan.purpose == "digits" && plan.input == [1, SIDE, SIDE]);
         let plan = plan.ok_or_else(|| format!("networks.json has no {name} for these images"))?;
         let median = seeds(&runtime, (plan, &training), (count, epochs), *best)?;
         if epochs >= training.epochs && median < *enough {
