@@ -49,14 +49,17 @@ pub struct Problem {
     pub training: Value,
     pub input: Vec<usize>,
     /// Weight and bias of each layer that has them.
-    pub weights: Vec<(Vec<usize>, Vec<f32>)>,
+    pub weights: Vec<Array>,
     data: Vec<f32>,
     labels: Vec<f32>,
     orders: Vec<Vec<usize>>,
 }
 
-/// The arrays of a file of safetensors in `f32`, by name: shape and values.
-fn arrays(path: &str) -> Result<HashMap<String, (Vec<usize>, Vec<f32>)>, Box<dyn Error>> {
+/// Shape and values.
+type Array = (Vec<usize>, Vec<f32>);
+
+/// The arrays of a file of safetensors in `f32`, by name.
+fn arrays(path: &str) -> Result<HashMap<String, Array>, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let (length, rest) = bytes.split_first_chunk::<8>().ok_or("a file without a head")?;
     let length = usize::try_from(u64::from_le_bytes(*length))?;

@@ -103,6 +103,7 @@ impl<
 
     /// From the gradient by `pooled` to those by the weights and, if asked, by `x`.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Several arrays by the same place.
     fn backward(&mut self, by_pooled: &[[[f32; HALF]; HALF]; OUT], is_asked: bool) {
         for output in 0..OUT {
             let (out, grad) = (&self.out[output], &mut self.grad[output]);
