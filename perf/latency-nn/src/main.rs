@@ -1,5 +1,5 @@
-//! Small networks, where a framework's time is not the arithmetic: how long an inference, a training
-//! step and an epoch take, on this crate's arrays, in a plain loop, and with other libraries.
+//! Small networks, where a framework's time is not the arithmetic: how long an inference, a step of
+//! training and an epoch take, on this crate's arrays, in a plain loop, and with other libraries.
 //!
 //! Each entrant is a process. All get the same weights and data, results are compared first, and
 //! then entrants take turns.
