@@ -1,7 +1,7 @@
 //! Networks from `networks.json`: which layers each has, and its weights.
 //!
 //! The file is the one place that says kernels, padding, activations, the initialiser, the loss and
-//! the optimiser's numbers. All that trains or measures these networks reads it: `digits_train`, and
+//! the optimiser's numbers. All that trains or measures these networks reads it: `digits_train` and
 //! what `perf/latency-nn` compares. A layer is an operator with as many weights as it has arguments
 //! beside the data; the shapes of weights follow from the shape of the data.
 
@@ -111,7 +111,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Has each weight made from its shape and the bound of the initialiser: 1 / √inputs of a unit.
+    /// Has each weight made from its shape and the initialiser's bound: 1 / √inputs of a unit.
     ///
     /// # Errors
     /// Those of operators; a plan whose count of parameters is another.
