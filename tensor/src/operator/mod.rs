@@ -5,10 +5,10 @@
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
 //! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
 //! move elements in `shaping/`, those that go by places in `picking/`, and those of networks in
-//! `layers/`. `map.rs`, `copied.rs`, `ordered.rs`, `reduction.rs` and `parts.rs` have what several
-//! of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of arrays,
-//! and `tape.rs` what is recorded for gradients, with `function.rs` for what programs differentiate
-//! themselves.
+//! `layers/`. `map.rs`, `copied.rs`, `ordered.rs`, `products.rs`, `reduction.rs` and `parts.rs`
+//! have what several of them do. `arithmetic.rs`, `views.rs`, `random.rs` and `seed.rs` have the
+//! methods of arrays, and `tape.rs` what is recorded for gradients, with `function.rs` for what
+//! programs differentiate themselves.
 
 mod activation;
 mod arithmetic;
@@ -28,6 +28,7 @@ mod ordered;
 mod parameters;
 mod parts;
 mod picking;
+mod products;
 mod property;
 mod random;
 mod reduce;
