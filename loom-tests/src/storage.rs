@@ -19,6 +19,8 @@ mod handle;
 pub mod memory;
 #[path = "../../tensor/src/storage/pool.rs"]
 mod pool;
+#[path = "../../tensor/src/storage/settings.rs"]
+mod settings;
 #[path = "../../tensor/src/storage/slots.rs"]
 pub mod slots;
 

@@ -46,13 +46,17 @@ fn write(runtime: &Runtime, plan: &Plan, question: &Question) -> Result<(), Box<
         }
         add("orders", runtime.from_slice(&orders, [BATCHES, FIT])?);
     } else {
-        // Elements of a hidden layer that are never above 0 would have momenta that go down to
-        // numbers which processors are slow with. So data is on both sides of 0, and changes.
-        let images = BATCHES * question.batch;
+        // Where gradients go to 0, momenta become numbers that processors are slow with. So data is
+        // on both sides of 0, and each image comes with two labels: no network fits both.
+        let images = BATCHES / 2 * question.batch;
         let of_data = Distribution::Uniform { low: -1.0, high: 1.0 };
-        add("data", runtime.random([&[images], &plan.input[..]].concat(), DType::F32, of_data)?);
+        let data = runtime.random([&[images], &plan.input[..]].concat(), DType::F32, of_data)?.to_vec::<f32>()?;
+        add("data", runtime.from_slice(&data.repeat(2), [&[2 * images], &plan.input[..]].concat())?);
         let of_labels = Distribution::Whole { low: 0, high: CLASSES };
-        add("labels", runtime.random([images], DType::F32, of_labels)?);
+        let mut labels = runtime.random([images], DType::F32, of_labels)?.to_vec::<f32>()?;
+        labels.extend_from_within(..);
+        labels[images..].iter_mut().for_each(|label| *label = (*label + 5.0) % CLASSES as f32);
+        add("labels", runtime.from_slice(&labels, [2 * images])?);
     }
     let arrays: Vec<(&str, &NDArray)> = arrays.iter().map(|(name, array)| (&name[..], array)).collect();
     save_safetensors(&question.data, &arrays)?;

@@ -1,9 +1,9 @@
 //! Storage: memory that is given out, comes back, and is given out again.
 //!
-//! `pool.rs` has the storage, `handle.rs` its blocks, `memory.rs` what arrays lie in, `classes.rs`
-//! the sizes, `slots.rs` the lists without a lock, `sync.rs` their atomics, and `boxed.rs` values in
-//! blocks. `device.rs` has memory of devices, by the engine. Programs use [`Storage`] by itself, or
-//! leave it to the arrays.
+//! `pool.rs` has the storage, `settings.rs` how it is chosen, `handle.rs` its blocks, `memory.rs`
+//! what arrays lie in, `classes.rs` the sizes, `slots.rs` the lists without a lock, `sync.rs` their
+//! atomics, and `boxed.rs` values in blocks. `device.rs` has memory of devices, by the engine.
+//! Programs use [`Storage`] by itself, or leave it to the arrays.
 
 pub(crate) mod boxed;
 mod classes;
@@ -11,9 +11,11 @@ pub(crate) mod device;
 mod handle;
 pub(crate) mod memory;
 mod pool;
+mod settings;
 pub(crate) mod slots;
 pub(crate) mod sync;
 
 pub use classes::Pooling;
 pub use handle::Handle;
-pub use pool::{Statistics, Storage, StorageBuilder};
+pub use pool::{Statistics, Storage};
+pub use settings::StorageBuilder;
