@@ -127,8 +127,8 @@ impl Pool {
         is_plane && is_side_by_side && end(1) <= self.size[1] && end(2) <= self.size[2]
     }
 
-    /// Writes a value for each of dense windows, some of a row at a time: their rows first, which are
-    /// contiguous.
+    /// Writes a value for each of dense windows, some of a row at a time: their rows first, which
+    /// are contiguous.
     fn dense<T: Float, const WIDE: usize>(&self, image: &[T], out: &mut [T], first: T, next: impl Fn(T, T) -> T) {
         const WINDOWS: usize = 16;
         let ([_, _, columns], width) = (self.out, self.size[2]);
