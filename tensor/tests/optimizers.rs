@@ -52,6 +52,22 @@ fn assert_near(name: &str, step: impl FnMut(&[&NDArray]) -> Result<(), Error>, w
     }
 }
 
+/// A weight that gets no gradient any more: its momentum ends, and does not stay at numbers that
+/// processors are slow with. In slices and, with 16 bits, in blocks.
+#[test]
+fn a_momentum_without_gradients_ends() {
+    let momentum = Op::new("sgd_mom_update", &[("lr", "0.1"), ("momentum", "0.9")]).unwrap();
+    for dtype in [DType::F32, DType::Bf16] {
+        let [weight, grad, state] = [1.0f32, 0.0, 1.0]
+            .map(|value| Runtime::global().unwrap().from_slice(&[value; SIZE], [SIZE]).unwrap().astype(dtype).unwrap());
+        for _ in 0..1_000 {
+            momentum.invoke_into(&[&weight, &grad, &state], &[(&weight, OpReq::Write)]).unwrap();
+        }
+        let left = state.astype(DType::F32).unwrap().to_vec::<f32>().unwrap();
+        assert!(left.iter().all(|left| left.to_bits() == 0), "{dtype}: {:e}", left[0]);
+    }
+}
+
 /// The gradients are 0.5 of those given, as `rescale` says.
 const RESCALE: f64 = 0.5;
 

@@ -24,8 +24,10 @@ impl Update {
     #[inline(always)]
     fn each(self, weights: &mut [f32], grads: &mut [f32], momenta: &mut [f32]) {
         for ((weight, grad), momentum) in weights.iter_mut().zip(grads).zip(momenta) {
-            *momentum = self.momentum * *momentum - self.rate * (*grad * self.rescale);
-            *weight += *momentum;
+            let next = self.momentum * *momentum - self.rate * (*grad * self.rescale);
+            // As the arrays' updates do: processors are slow with numbers that are not normal.
+            *momentum = if next.abs() < f32::MIN_POSITIVE { 0.0 } else { next };
+            *weight += next;
             *grad = 0.0;
         }
     }

@@ -213,12 +213,23 @@ fn walk<W: Element + Float, const S: usize>(
         for (at, (w, g)) in w.iter_mut().zip(&*g).enumerate() {
             let (weight, next) = element(*w, *g, std::array::from_fn(|state| parts[state][at]));
             *w = weight;
-            parts.iter_mut().zip(next).for_each(|(part, next)| part[at] = next);
+            parts.iter_mut().zip(next).for_each(|(part, next)| part[at] = settled(next));
         }
         writer.put(w);
     }
     drop(slices);
     write_back(states, &mut copies)
+}
+
+/// A state without numbers that are too small to be normal, with which processors are slow. The
+/// momentum of a weight that gets no gradient any more would come to them and stay there.
+#[inline(always)]
+fn settled<W: Float>(state: W) -> W {
+    if state.abs() < W::min_positive_value() {
+        W::zero()
+    } else {
+        state
+    }
 }
 
 /// An update of elements that lie in slices.
@@ -245,7 +256,7 @@ impl<W: Element + Float, const S: usize, F: Fn(W, W, [W; S]) -> (W, [W; S])> Loo
                 for ((weight, grad), one) in all.zip(one.iter_mut()) {
                     let (value, next) = element(weight.get(), *grad, [*one; S]);
                     weight.set(value);
-                    *one = next[0];
+                    *one = settled(next[0]);
                 }
             }
             [one, two] => {
@@ -254,14 +265,14 @@ impl<W: Element + Float, const S: usize, F: Fn(W, W, [W; S]) -> (W, [W; S])> Loo
                     of[1] = *two;
                     let (value, next) = element(weight.get(), *grad, of);
                     weight.set(value);
-                    (*one, *two) = (next[0], next[1]);
+                    (*one, *two) = (settled(next[0]), settled(next[1]));
                 }
             }
             _ => {
                 for (at, (weight, grad)) in all.enumerate() {
                     let (value, next) = element(weight.get(), *grad, std::array::from_fn(|state| states[state][at]));
                     weight.set(value);
-                    (0..S).for_each(|state| states[state][at] = next[state]);
+                    (0..S).for_each(|state| states[state][at] = settled(next[state]));
                 }
             }
         }
