@@ -83,7 +83,8 @@ macro_rules! tiny {
             }
         }
 
-        /// The products of a row with the next rows of its length, in lanes that are added in pairs.
+        /// The products of a row with the next rows of its length, in lanes, which are added in
+        /// pairs.
         #[inline(always)]
         fn $dots<S: Simd, const N: usize>(simd: S, a: &[$type], b: &[$type]) -> [$type; N] {
             let (k, (whole, rest)) = (a.len(), S::$registers(a));

@@ -30,8 +30,8 @@ struct Where;
 /// How many elements are chosen at a time.
 const BLOCK: usize = 256;
 
-/// The layout of a condition along the shape of the arrays: of that shape, or one value a place of the first
-/// axis.
+/// The layout of a condition along the shape of the arrays: of that shape, or one value a place of
+/// the first axis.
 fn condition_along(of: &Layout, shape: &Shape) -> Result<Layout, Error> {
     let mut layout = *of;
     if layout.shape == *shape {
