@@ -162,8 +162,8 @@ impl Storage {
         StorageBuilder::default()
     }
 
-    /// Takes a block of at least so many bytes: a kept one of the class, else a kept one of up to
-    /// twice the size, else a new one.
+    /// Takes a block of at least so many bytes: a kept one of the class, else, without a limit, a
+    /// kept one of up to twice the size, else a new one.
     ///
     /// Worst case: the exchanges that other threads make on the class meanwhile; and without a
     /// block, a call of the system's allocator. At the limit all kept blocks are given back to the
@@ -187,7 +187,9 @@ impl Storage {
         let Some((class, size)) = class_of(bytes, pools.settings.pooling) else {
             return Err(self.exhausted(bytes, context, "no block is that large"));
         };
-        let classes = std::iter::once(class).chain(next_classes(class, pools.settings.pooling));
+        // With a limit a block that is too large would take the room of others.
+        let larger = next_classes(class, pools.settings.pooling).filter(|_| pools.settings.limit == 0);
+        let classes = std::iter::once(class).chain(larger);
         let mut kept = classes.filter_map(|class| Some((class, pool.free[class].pop(&pools.records)?)));
         let (class, size, address) = match kept.next() {
             Some((class, number)) => {
