@@ -91,7 +91,8 @@ add shuttle "--cfg shuttle" "${shuttle[@]}"
 for wanted in "$@"; do
     file=${wanted%%::*} name=
     [ "$file" = "$wanted" ] || name=" ${wanted#*::}"
-    program=$(printf '%s\n' "${programs[@]}" | grep -m 1 "^$file ") || { echo "no models: $file" >&2 && exit 2; }
+    # Without `grep -m`: a pipe that closes early would be a failure.
+    program=$(printf '%s\n' "${programs[@]}" | grep "^$file ") || { echo "no models: $file" >&2 && exit 2; }
     echo "$program$name"
 done |
     xargs -P "$(nproc)" -L 1 bash -c 'explore "$@"' explore
