@@ -1,8 +1,9 @@
 //! Products of small matrices, such as the layers of a small network for one input, with a bias.
 //!
-//! Used by `operator/matrix.rs`, where a product is too small for a library that packs matrices
+//! Used by `operator/products.rs`, where a product is too small for a library that packs matrices
 //! first: the packing would take longer than the product. Each element is one chain of
-//! multiply-adds, or eight that are added in pairs, always in the same order.
+//! multiply-adds, or one for each lane of a register, which are added in pairs, always in the same
+//! order.
 
 #![forbid(unsafe_code)]
 

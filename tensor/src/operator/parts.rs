@@ -1,10 +1,10 @@
 //! How a long kernel is cut into parts that workers share.
 //!
-//! Used by operators whose kernels are long: `matrix.rs`, `map.rs`, `reduction.rs` and others. How
-//! many parts there are, and where they end, follows from shapes alone, so no bit depends on the
-//! number of workers. The parts are operations of a scope of the engine inside of the kernel's own
-//! operation, which has the arrays: they write disjoint pieces of one array, and name no variable.
-//! The thread of the kernel runs them, and workers with nothing to do take some of them.
+//! Used by operators whose kernels are long: `products.rs`, `map.rs`, `reduction.rs` and others.
+//! How many parts there are, and where they end, follows from shapes alone, so no bit depends on
+//! the number of workers. The parts are operations of a scope of the engine inside of the kernel's
+//! own operation, which has the arrays: they write disjoint pieces of one array, and name no
+//! variable. The thread of the kernel runs them, and workers with nothing to do take some of them.
 
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,7 @@ use crate::operator::parts::{self, MOST, PRODUCTS};
 use crate::operator::property::OpContext;
 use crate::request::OpReq;
 use smallvec::SmallVec;
+
 /// A factor: its blob, and whether it is transposed.
 pub(super) type Factor<'a> = (&'a Blob<'a>, bool);
 
@@ -95,6 +96,7 @@ pub(super) fn tiny_product(
         req: OpReq,
     ) -> Result<(), Error> {
         let turned = (turned_a, turned_b);
+        // By `Ordered` too, but for its room for copies: that took 100 ns more.
         let slices = (a.as_slice::<T>(), b.as_slice::<T>(), bias.map_or(Some(&[][..]), Blob::as_slice));
         if let ((Some(a), Some(b), Some(bias)), true) = (slices, req.overwrites()) {
             if let Some(out) = out.as_mut_slice() {

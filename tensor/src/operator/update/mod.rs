@@ -244,6 +244,7 @@ impl<W: Element + Float, const S: usize, F: Fn(W, W, [W; S]) -> (W, [W; S])> Loo
     /// One loop over slices for each number of states: so the compiler makes vectors of it.
     #[inline(always)]
     fn run<const FMA: bool>(self) {
+        const { assert!(S <= 2, "a rule with more states needs a loop below") };
         let InPlace { weights, grads, mut states, element } = self;
         let all = weights.iter().zip(grads);
         match &mut states[..] {
@@ -268,13 +269,7 @@ impl<W: Element + Float, const S: usize, F: Fn(W, W, [W; S]) -> (W, [W; S])> Loo
                     (*one, *two) = (settled(next[0]), settled(next[1]));
                 }
             }
-            _ => {
-                for (at, (weight, grad)) in all.enumerate() {
-                    let (value, next) = element(weight.get(), *grad, std::array::from_fn(|state| states[state][at]));
-                    weight.set(value);
-                    (0..S).for_each(|state| states[state][at] = settled(next[state]));
-                }
-            }
+            _ => unreachable!("there are at most two"),
         }
     }
 }
