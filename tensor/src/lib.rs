@@ -32,7 +32,10 @@
 //!
 //! **Order.** What is pushed on an array runs in push order, on whatever engine and with however
 //! many workers, and gives the same bits. **Cost.** In steady state a call allocates nothing and
-//! takes no lock. **Waits** belong outside of operations, as the engine has it.
+//! takes no lock, if it is one of an [`operator::Op`] that is kept, or of a method without
+//! parameters, such as [`NDArray::add`]. Methods with some, such as [`NDArray::topk`], make their
+//! `Op` first: some 2 µs, with allocations. **Waits** belong outside of operations, as the engine
+//! has it.
 
 #![deny(missing_docs, missing_debug_implementations)]
 
