@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernel::simd::{self, Loops};
 use num_traits::Float;
 use std::ops::{ControlFlow, Range};
 
@@ -127,54 +128,20 @@ impl Pool {
         is_plane && is_side_by_side && end(1) <= self.size[1] && end(2) <= self.size[2]
     }
 
-    /// Writes a value for each of dense windows, some of a row at a time: their rows first, which
-    /// are contiguous.
-    fn dense<T: Float, const WIDE: usize>(&self, image: &[T], out: &mut [T], first: T, next: impl Fn(T, T) -> T) {
-        const WINDOWS: usize = 16;
-        let ([_, _, columns], width) = (self.out, self.size[2]);
-        for (y, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
-            for (block, out) in out.chunks_mut(WINDOWS).enumerate() {
-                let mut values = [[first; WIDE]; WINDOWS];
-                let left = (y * self.stride[1] * width) + block * WINDOWS * WIDE;
-                for down in 0..self.kernel[1] {
-                    let line = &image[left + down * width..][..out.len() * WIDE];
-                    let values = values.as_flattened_mut().iter_mut();
-                    values.zip(line).for_each(|(value, element)| *value = next(*value, *element));
-                }
-                // All of them, as loops of a fixed length become vectors.
-                let whole: [T; WINDOWS] = std::array::from_fn(|at| {
-                    values[at][1..].iter().fold(values[at][0], |value, other| next(value, *other))
-                });
-                out.copy_from_slice(&whole[..out.len()]);
-            }
-        }
-    }
-
-    /// The gradient of the greatest elements of dense windows that share no row.
-    fn dense_backward<T: Float, const WIDE: usize>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
-        let ([_, _, columns], width) = (self.out, self.size[2]);
-        for at in 0..grad.len() {
-            let first = at / columns * self.stride[1] * width + at % columns * WIDE;
-            let (mut share, value) = (grad[at], values[at]);
-            for line in (first..).step_by(width).take(self.kernel[1]) {
-                let (image, out) = (&image[line..line + WIDE], &mut out[line..line + WIDE]);
-                for (out, element) in out.iter_mut().zip(image) {
-                    let is_it = (*element == value) | element.is_nan();
-                    *out = if is_it { share } else { T::zero() };
-                    share = if is_it { T::zero() } else { share };
-                }
-            }
-        }
-    }
-
     /// Writes a value for each window.
     pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
         match self.kind {
-            Kind::Max if self.is_dense::<2>() => return self.dense::<T, 2>(image, out, T::neg_infinity(), greater),
-            Kind::Max if self.is_dense::<3>() => return self.dense::<T, 3>(image, out, T::neg_infinity(), greater),
-            Kind::Sum if self.is_dense::<2>() => return self.dense::<T, 2>(image, out, T::zero(), |sum, x| sum + x),
+            Kind::Max if self.is_dense::<2>() => {
+                return simd::run(Dense::<_, _, 2> { of: self, image, out, first: T::neg_infinity(), next: greater })
+            }
+            Kind::Max if self.is_dense::<3>() => {
+                return simd::run(Dense::<_, _, 3> { of: self, image, out, first: T::neg_infinity(), next: greater })
+            }
+            Kind::Sum if self.is_dense::<2>() => {
+                return simd::run(Dense::<_, _, 2> { of: self, image, out, first: T::zero(), next: plus })
+            }
             Kind::Mean if self.is_dense::<2>() => {
-                self.dense::<T, 2>(image, out, T::zero(), |sum, x| sum + x);
+                simd::run(Dense::<_, _, 2> { of: self, image, out: &mut *out, first: T::zero(), next: plus });
                 let count = of(2 * self.kernel[1]);
                 return out.iter_mut().for_each(|value| *value = *value / count);
             }
@@ -201,7 +168,7 @@ impl Pool {
     pub fn backward<T: Float>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
         out.fill(T::zero());
         if self.kind == Kind::Max && self.is_dense::<2>() && self.stride[1] >= self.kernel[1] {
-            return self.dense_backward::<T, 2>(grad, image, values, out);
+            return simd::run(DenseBackward::<_, 2> { of: self, grad, image, values, out });
         }
         self.windows(|window| {
             let (grad, value) = (grad[window.number], values[window.number]);
@@ -234,7 +201,111 @@ impl Pool {
     }
 }
 
+/// A value for each of dense windows, some of a row at a time: their rows first, which are
+/// contiguous.
+struct Dense<'a, T, F, const WIDE: usize> {
+    of: &'a Pool,
+    image: &'a [T],
+    out: &'a mut [T],
+    first: T,
+    next: F,
+}
+
+impl<T: Float, F: Fn(T, T) -> T + Copy, const WIDE: usize> Loops for Dense<'_, T, F, WIDE> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Dense { of, image, out, first, next } = self;
+        let (columns, width) = (of.out[2], of.size[2]);
+        for (y, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
+            let lines = (&image[y * of.stride[1] * width..], width, of.kernel[1]);
+            match columns {
+                16.. => row::<T, WIDE, 16>(lines, out, first, next),
+                8.. => row::<T, WIDE, 8>(lines, out, first, next),
+                4.. => row::<T, WIDE, 4>(lines, out, first, next),
+                _ => row::<T, WIDE, 1>(lines, out, first, next),
+            }
+        }
+    }
+}
+
+/// The values of a row of windows, `N` at a time: loops of a fixed length become vectors. The last
+/// may be some that were there before, with the same values.
+#[inline(always)]
+fn row<T: Float, const WIDE: usize, const N: usize>(
+    (image, width, high): (&[T], usize, usize),
+    out: &mut [T],
+    first: T,
+    next: impl Fn(T, T) -> T,
+) {
+    for block in (0..out.len()).step_by(N) {
+        let at = block.min(out.len() - N);
+        let mut values = [[first; WIDE]; N];
+        for down in 0..high {
+            let line = &image[down * width + at * WIDE..][..N * WIDE];
+            let values = values.as_flattened_mut().iter_mut();
+            values.zip(line).for_each(|(value, element)| *value = next(*value, *element));
+        }
+        for (out, value) in out[at..at + N].iter_mut().zip(&values) {
+            *out = value[1..].iter().fold(value[0], |value, other| next(value, *other));
+        }
+    }
+}
+
+/// The gradient of the greatest elements of dense windows that share no row.
+struct DenseBackward<'a, T, const WIDE: usize> {
+    of: &'a Pool,
+    grad: &'a [T],
+    image: &'a [T],
+    values: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Float, const WIDE: usize> Loops for DenseBackward<'_, T, WIDE> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let DenseBackward { of, grad, image, values, out } = self;
+        let (columns, width) = (of.out[2].max(1), of.size[2]);
+        for (y, (grad, values)) in grad.chunks_exact(columns).zip(values.chunks_exact(columns)).enumerate() {
+            let first = y * of.stride[1] * width;
+            let lines = (&image[first..], &mut out[first..], width, of.kernel[1]);
+            match columns {
+                8.. => row_backward::<T, WIDE, 8>(lines, grad, values),
+                4.. => row_backward::<T, WIDE, 4>(lines, grad, values),
+                _ => row_backward::<T, WIDE, 1>(lines, grad, values),
+            }
+        }
+    }
+}
+
+/// That of a row of windows, `N` at a time, as in [`row`]. What is left of a share goes to the next
+/// element.
+#[inline(always)]
+fn row_backward<T: Float, const WIDE: usize, const N: usize>(
+    (image, out, width, high): (&[T], &mut [T], usize, usize),
+    grad: &[T],
+    values: &[T],
+) {
+    for block in (0..grad.len()).step_by(N) {
+        let at = block.min(grad.len() - N);
+        let mut shares: [T; N] = std::array::from_fn(|window| grad[at..at + N][window]);
+        let values = &values[at..at + N];
+        for down in 0..high {
+            let first = down * width + at * WIDE;
+            let (image, out) = (&image[first..][..N * WIDE], &mut out[first..][..N * WIDE]);
+            for window in 0..N {
+                for place in window * WIDE..(window + 1) * WIDE {
+                    let (element, share) = (image[place], shares[window]);
+                    let is_it = (element == values[window]) | element.is_nan();
+                    out[place] = if is_it { share } else { T::zero() };
+                    shares[window] = if is_it { T::zero() } else { share };
+                }
+            }
+        }
+    }
+}
+
 /// The greater of two; what is not a number stays.
+#[inline(always)]
 fn greater<T: Float>(value: T, element: T) -> T {
     // Without a branch: what is compared is as good as random.
     if (element > value) | element.is_nan() {
@@ -244,6 +315,43 @@ fn greater<T: Float>(value: T, element: T) -> T {
     }
 }
 
+#[inline(always)]
+fn plus<T: Float>(sum: T, element: T) -> T {
+    sum + element
+}
+
 fn of<T: Float>(count: usize) -> T {
     T::from(count).expect("both types of floats have it, rounded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of windows are computed some at a time, so their number counts. A window of one plane
+    /// more is none of those, and has the same elements.
+    #[test]
+    fn rows_of_any_length_are_pooled_window_by_window() {
+        for (columns, wide, high, stride) in (1..=35)
+            .flat_map(|columns| [(columns, 2, 2, 2), (columns, 3, 2, 2), (columns, 2, 3, 2), (columns, 2, 1, 3)])
+        {
+            let size = [1, 2 * stride + high, columns * wide + columns % 2];
+            let (kernel, steps, out) = ([1, high, wide], [1, stride, wide], [1, 3, columns]);
+            let image: Vec<f32> = (0..size[1] * size[2]).map(|at| ((at * 7919 + 13) % 11) as f32 - 5.0).collect();
+            let grad: Vec<f32> = (0..3 * columns).map(|at| 1.0 + at as f32).collect();
+            for kind in [Kind::Max, Kind::Mean, Kind::Sum] {
+                let dense = Pool { kind, size, out, kernel, stride: steps, pad: [0; 3], counts_pad: false };
+                // Of two planes, and the window is cut to the one that there is.
+                let other = Pool { kernel: [2, high, wide], ..dense };
+                assert!(!other.is_dense::<2>() && !other.is_dense::<3>());
+                let all = [dense, other].map(|pool| {
+                    let (mut values, mut back) = (vec![f32::NAN; 3 * columns], vec![f32::NAN; image.len()]);
+                    pool.forward(&image, &mut values);
+                    pool.backward(&grad, &image, &values, &mut back);
+                    (values, back)
+                });
+                assert_eq!(all[0], all[1], "{kind:?} {columns} {wide} {high} {stride}");
+            }
+        }
+    }
 }
