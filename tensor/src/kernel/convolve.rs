@@ -158,10 +158,9 @@ impl Geometry {
         let width = self.size[1];
         let lost = right.unsigned_abs().min(width);
         let begin = if right > 0 { width - lost } else { 0 };
-        if lost > 0 {
-            for row in places.chunks_exact_mut(width) {
-                row[begin..begin + lost].iter_mut().for_each(|place| *place = T::zero());
-            }
+        // Down the columns: there are one or two, and rows are many.
+        for column in begin..begin + lost {
+            places.iter_mut().skip(column).step_by(width).for_each(|place| *place = T::zero());
         }
     }
 
@@ -181,9 +180,13 @@ impl Geometry {
         }
         if self.is_inside() {
             return self.moves(images, group, |to, from, [down, right]| {
-                let from = &data[from + down as usize * self.size[1] + right as usize..];
-                for (y, into) in into[to..to + self.places()].chunks_exact_mut(width).enumerate() {
-                    copy(&from[y * self.size[1]..][..width], into);
+                let from = (&data[from + down as usize * self.size[1] + right as usize..], self.size[1]);
+                let into = (&mut into[to..to + self.places()], width);
+                match width {
+                    0 => (),
+                    8.. => copy_rows::<T, 8>(from, into, width),
+                    4.. => copy_rows::<T, 4>(from, into, width),
+                    _ => copy_rows::<T, 1>(from, into, width),
                 }
             });
         }
@@ -251,16 +254,19 @@ impl Geometry {
     }
 }
 
-/// Copies a short row: by so many elements at a time no call is made for it.
-fn copy<T: Real>(from: &[T], into: &mut [T]) {
-    const WIDE: usize = 8;
-    let (mut into, mut from) = (into.chunks_exact_mut(WIDE), from.chunks_exact(WIDE));
-    for (into, from) in into.by_ref().zip(from.by_ref()) {
-        let from: [T; WIDE] = std::array::from_fn(|at| from[at]);
-        into.copy_from_slice(&from);
+/// Copies rows that are `width` long, and begin `from.1` and `into.1` elements apart. They are
+/// short: by so many elements at a time no call is made for one. The last of a row may have been
+/// copied before.
+fn copy_rows<T: Real, const N: usize>(from: (&[T], usize), into: (&mut [T], usize), width: usize) {
+    let rows = into.0.chunks_exact_mut(into.1).zip(from.0.chunks(from.1));
+    for (into, from) in rows {
+        let (into, from) = (&mut into[..width], &from[..width]);
+        for block in (0..width).step_by(N) {
+            let at = block.min(width - N);
+            let elements: [T; N] = std::array::from_fn(|place| from[at + place]);
+            into[at..at + N].copy_from_slice(&elements);
+        }
     }
-    let rest = into.into_remainder().iter_mut().zip(from.remainder());
-    rest.for_each(|(into, from)| *into = *from);
 }
 
 /// Writes the convolution of `data` with `weight` to `out`.
@@ -376,3 +382,6 @@ impl Cut {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
