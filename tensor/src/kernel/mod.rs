@@ -2,13 +2,14 @@
 //!
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
 //! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of
-//! probabilities, `convolve.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses
-//! instructions.
+//! probabilities, `power.rs` powers of e and hyperbolic tangents, `convolve.rs` convolutions, and `pool.rs` windows of
+//! images. `simd.rs` chooses instructions.
 
 pub(crate) mod binary;
 pub(crate) mod convolve;
 pub(crate) mod gemm;
 pub(crate) mod pool;
+pub(crate) mod power;
 pub(crate) mod simd;
 pub(crate) mod softmax;
 pub(crate) mod tiny;

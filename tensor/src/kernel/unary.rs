@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernel::power::Power;
+use crate::kernel::simd::{self, Loops};
 use num_traits::Float;
 
 /// A function on slices in both types, as `fn(x, out)`.
@@ -35,25 +37,50 @@ fn c<F: Float>(value: f64) -> F {
     F::from(value).expect("both types of floats have it, rounded")
 }
 
+/// A function of each element.
+struct One<'a, T, F> {
+    x: &'a [T],
+    out: &'a mut [T],
+    of: F,
+}
+
+impl<T: Float, F: Fn(T) -> T> Loops for One<'_, T, F> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let One { x, out, of } = self;
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = of(*x));
+    }
+}
+
+/// A function of each two elements.
+struct Two<'a, T, F> {
+    g: &'a [T],
+    v: &'a [T],
+    out: &'a mut [T],
+    of: F,
+}
+
+impl<T: Float, F: Fn(T, T) -> T> Loops for Two<'_, T, F> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Two { g, v, out, of } = self;
+        out.iter_mut().zip(g).zip(v).for_each(|((out, g), v)| *out = of(*g, *v));
+    }
+}
+
 macro_rules! table {
     ($($name:ident, $about:literal, |$x:ident| $value:expr, $uses:ident |$g:ident, $v:pat_param| $gradient:expr;)*) => {
         mod forward {
             use super::*;
             $(pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
-                out.iter_mut().zip(x).for_each(|(out, $x)| {
-                    let $x = *$x;
-                    *out = $value;
-                });
+                simd::run(One { x, out, of: |$x: F| $value });
             })*
         }
 
         mod backward {
             use super::*;
             $(pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
-                out.iter_mut().zip(g).zip(v).for_each(|((out, $g), v)| {
-                    let ($g, $v) = (*$g, *v);
-                    *out = $gradient;
-                });
+                simd::run(Two { g, v, out, of: |$g: F, $v: F| $gradient });
             })*
         }
 
@@ -98,7 +125,7 @@ table! {
     arctan, "The angle whose tangent is x", |x| x.atan(), Input |g, x| g / (F::one() + x * x);
     sinh, "The hyperbolic sine", |x| x.sinh(), Input |g, x| g * x.cosh();
     cosh, "The hyperbolic cosine", |x| x.cosh(), Input |g, x| g * x.sinh();
-    tanh, "The hyperbolic tangent", |x| x.tanh(), Output |g, y| g * (F::one() - y * y);
+    tanh, "The hyperbolic tangent", |x| x.tangent(), Output |g, y| g * (F::one() - y * y);
     arcsinh, "Whose hyperbolic sine x is", |x| arsinh_of(x), Input |g, x| g / (x * x + F::one()).sqrt();
     arccosh, "Whose hyperbolic cosine x is", |x| arcosh_of(x), Input |g, x| g / (x * x - F::one()).sqrt();
     arctanh, "Whose hyperbolic tangent x is", |x| x.atanh(), Input |g, x| g / (F::one() - x * x);
@@ -161,7 +188,7 @@ fn sigmoid_of<F: Float>(x: F) -> F {
 }
 
 /// Functions that the standard library has not.
-pub(crate) trait Special: Float {
+pub(crate) trait Special: Power {
     fn tgamma(self) -> Self;
     fn lgamma(self) -> Self;
     fn digamma(self) -> Self;

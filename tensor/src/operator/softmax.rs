@@ -122,17 +122,17 @@ impl Operator for Softmax {
         let axis = in_data[0].shape().axis(self.parameters.axis)?;
         with_float!(in_data[0].dtype(), W => {
             let inverse = (1.0 / self.parameters.temperature) as W;
-            let of_row = |row: &mut [W]| {
+            let of_rows = |rows: &mut [W], length: usize| {
                 if self.parameters.temperature != 1.0 {
-                    row.iter_mut().for_each(|value| *value *= inverse);
+                    rows.iter_mut().for_each(|value| *value *= inverse);
                 }
-                softmax::softmax(row, self.is_log);
+                softmax::softmax(rows, length, self.is_log);
             };
             let shape = &in_data[0].layout().shape;
             if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), axis + 1 == shape.rank()) {
                 if let Some(out) = out_data[0].as_mut_slice::<W>() {
                     out.copy_from_slice(from);
-                    out.chunks_exact_mut(shape.dims()[axis].max(1)).for_each(of_row);
+                    of_rows(out, shape.dims()[axis]);
                     return Ok(());
                 }
             }
@@ -142,7 +142,7 @@ impl Operator for Softmax {
             let mut writer = out_data[0].writer_along::<W>(&layout, req[0]);
             for _ in 0..count {
                 reader.fill(row);
-                of_row(row);
+                of_rows(row, length);
                 writer.put(row);
             }
         });
@@ -282,8 +282,29 @@ impl Operator for SoftmaxOutput {
                 (0..count).filter(|_| labels.fill(&mut one) == 1 && !is_ignored(one[0])).count().max(1)
             }
         };
+        let is_last = axis + 1 == value.layout().shape.rank();
         with_float!(value.dtype(), W => {
             let scale = (grad_scale / divisor as f64) as W;
+            let of_row = |row: &mut [W], label: f64| {
+                if is_ignored(label) {
+                    row.fill(0.0);
+                } else if let Some(right) = row.get_mut(label as usize).filter(|_| label >= 0.0) {
+                    *right -= 1.0;
+                } else {
+                    let message = format!("label {label} is none of the classes 0 to {}", length - 1);
+                    return Err(Error::new(ErrorKind::OutOfRange, message));
+                }
+                row.iter_mut().for_each(|value| *value *= scale);
+                Ok(())
+            };
+            let slices = (value.as_slice::<W>(), label.as_slice::<W>());
+            if let ((Some(from), Some(labels)), true, true, false) = (slices, is_last, req[0].overwrites(), self.0.out_grad) {
+                if let Some(out) = in_grad[0].as_mut_slice::<W>() {
+                    out.copy_from_slice(from);
+                    let mut rows = out.chunks_exact_mut(length.max(1)).zip(labels);
+                    return rows.try_for_each(|(row, label)| of_row(row, wide(*label)));
+                }
+            }
             let (mut labels, mut values) = (label.reader::<f64>(), value.reader_along::<W>(&turned));
             let mut grads = None;
             if self.0.out_grad {
@@ -297,15 +318,7 @@ impl Operator for SoftmaxOutput {
             for _ in 0..count {
                 values.fill(row);
                 labels.fill(&mut one);
-                if is_ignored(one[0]) {
-                    row.fill(0.0);
-                } else if let Some(right) = row.get_mut(one[0] as usize).filter(|_| one[0] >= 0.0) {
-                    *right -= 1.0;
-                } else {
-                    let message = format!("label {} is none of the classes 0 to {}", one[0], length - 1);
-                    return Err(Error::new(ErrorKind::OutOfRange, message));
-                }
-                row.iter_mut().for_each(|value| *value *= scale);
+                of_row(row, one[0])?;
                 if let Some(grads) = &mut grads {
                     grads.fill(grad);
                     row.iter_mut().zip(&*grad).for_each(|(value, grad)| *value *= *grad);
@@ -315,6 +328,10 @@ impl Operator for SoftmaxOutput {
         });
         Ok(())
     }
+}
+
+fn wide(value: impl Into<f64>) -> f64 {
+    value.into()
 }
 
 /// All of them.
