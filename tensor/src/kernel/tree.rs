@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernel::simd::{self, Loops};
 use num_traits::Num;
 
 /// How many elements make a leaf.
@@ -77,22 +78,63 @@ const COLUMNS: usize = 8;
 /// The sums of the columns of a matrix of at most [`LEAF`] rows, which lie one after the other: the
 /// [`leaf_sum`] of each, in the same order.
 pub(crate) fn column_sums<T: Num + Copy>(values: &[T], out: &mut [T], plus: &impl Fn(T, T) -> T) {
-    let columns = out.len();
-    let whole = values.len() / columns / LANES * LANES;
-    for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
-        let mut sums = [[T::zero(); COLUMNS]; LANES];
-        for (number, row) in values.chunks_exact(columns).enumerate() {
-            let lane = if number < whole { number % LANES } else { number - whole };
-            let row = &row[block * COLUMNS..][..out.len()];
-            sums[lane].iter_mut().zip(row).for_each(|(sum, value)| *sum = plus(*sum, *value));
+    if values.len() == out.len() {
+        // One row. A negative zero becomes a positive one, as in a sum.
+        return out.iter_mut().zip(values).for_each(|(out, value)| *out = plus(T::zero(), *value));
+    }
+    simd::run(Columns { values, out, plus });
+}
+
+struct Columns<'a, T, F> {
+    values: &'a [T],
+    out: &'a mut [T],
+    plus: &'a F,
+}
+
+impl<T: Num + Copy, F: Fn(T, T) -> T> Loops for Columns<'_, T, F> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Columns { values, out, plus } = self;
+        let columns = out.len();
+        let mut blocks = out.chunks_exact_mut(COLUMNS);
+        let mut left = 0;
+        for block in &mut blocks {
+            let sums = some_sums::<T, COLUMNS>(values, (left, columns), plus);
+            block.copy_from_slice(&sums);
+            left += COLUMNS;
         }
-        let [a, b, c, d, e, f, g, h] = sums;
-        for (at, out) in out.iter_mut().enumerate() {
-            let (even, odd) =
-                (plus(plus(a[at], e[at]), plus(c[at], g[at])), plus(plus(b[at], f[at]), plus(d[at], h[at])));
-            *out = plus(even, odd);
+        for out in blocks.into_remainder() {
+            [*out] = some_sums::<T, 1>(values, (left, columns), plus);
+            left += 1;
         }
     }
+}
+
+/// The sums of `N` columns from `left` on.
+#[inline(always)]
+fn some_sums<T: Num + Copy, const N: usize>(
+    values: &[T],
+    (left, columns): (usize, usize),
+    plus: &impl Fn(T, T) -> T,
+) -> [T; N] {
+    let mut sums = [[T::zero(); N]; LANES];
+    let mut whole = values.chunks_exact(columns * LANES);
+    for rows in &mut whole {
+        for lane in 0..LANES {
+            let row = &rows[lane * columns + left..][..N];
+            for at in 0..N {
+                sums[lane][at] = plus(sums[lane][at], row[at]);
+            }
+        }
+    }
+    for (sums, row) in sums.iter_mut().zip(whole.remainder().chunks_exact(columns)) {
+        sums.iter_mut().zip(&row[left..]).for_each(|(sum, value)| *sum = plus(*sum, *value));
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    std::array::from_fn(|at| {
+        let (even, odd) = (plus(plus(a[at], e[at]), plus(c[at], g[at])), plus(plus(b[at], f[at]), plus(d[at], h[at])));
+        plus(even, odd)
+    })
 }
 
 /// The sum of a slice.

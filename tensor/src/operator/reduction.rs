@@ -56,12 +56,12 @@ impl Plan {
         Shape::new(&dims)
     }
 
-    /// A layout with the axes that go behind the others; and how many elements they have.
-    fn turned(&self, layout: &Layout) -> Result<(Layout, usize), Error> {
-        let shape = layout.shape;
+    /// A layout with the axes that go behind the others.
+    fn turned(&self, layout: &Layout) -> Result<Layout, Error> {
+        let shape = &layout.shape;
         let axes = |go: bool| (0..shape.rank()).filter(move |axis| self.goes[*axis] == go);
         let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
-        Ok((layout.permute(&order)?, self.turned_count(&shape)))
+        layout.permute(&order)
     }
 
     /// How many elements the axes that go have together.
@@ -226,9 +226,10 @@ pub(super) fn reduce_all(
         out: &mut BlobMut<'_>,
         req: OpReq,
     ) -> Result<(), Error> {
-        let (turned, count) = plan.turned(from.layout())?;
+        let count = plan.turned_count(&from.layout().shape);
         let (size, parts) = (out.size(), parts::count(from.size(), ELEMENTS));
         if let Some(values) = from.as_slice::<W>().filter(|_| parts > 1) {
+            let turned = plan.turned(from.layout())?;
             // An element of the slice at 0 is the first of the array.
             let layout = Layout { offset: 0, ..turned };
             let first = layout.shape.dims().first().copied().unwrap_or(1);
@@ -255,6 +256,7 @@ pub(super) fn reduce_all(
                 return Ok(());
             }
         }
+        let turned = plan.turned(from.layout())?;
         let (mut reader, mut writer) = (from.reader_along::<W>(&turned), out.writer::<W>(req));
         (0..size).for_each(|_| writer.put(&[reduce(kind, &mut reader, count)]));
         Ok(())
