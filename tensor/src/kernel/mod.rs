@@ -3,8 +3,9 @@
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
 //! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of
 //! probabilities, `power.rs` powers of e and hyperbolic tangents, `convolve.rs` convolutions, and `pool.rs` windows of
-//! images. `simd.rs` chooses instructions.
+//! images. `bias.rs` adds biases, and `simd.rs` chooses instructions.
 
+pub(crate) mod bias;
 pub(crate) mod binary;
 pub(crate) mod convolve;
 pub(crate) mod gemm;

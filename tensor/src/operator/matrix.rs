@@ -6,6 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
+use crate::kernel::bias;
 use crate::kernel::gemm::{Real, Sizes};
 use crate::kernel::tiny::is_tiny;
 use crate::ndarray::access::{Blob, BlobMut};
@@ -243,13 +244,11 @@ impl Operator for Dense {
             out: &mut BlobMut<'_>,
             req: OpReq,
         ) -> Result<(), Error> {
-            if let (true, Some(bias), true) =
+            if let (true, Some(values), true) =
                 (req.overwrites(), bias.as_slice::<T>(), out.as_mut_slice::<T>().is_some())
             {
                 products(ctx, 1, sizes, factors, out, OpReq::Write)?;
-                for row in out.as_mut_slice::<T>().unwrap_or_default().chunks_exact_mut(sizes.n) {
-                    row.iter_mut().zip(bias).for_each(|(out, bias)| *out = *out + *bias);
-                }
+                bias::to_rows(out.as_mut_slice::<T>().unwrap_or_default(), values);
                 return Ok(());
             }
             let (mut product, layout) = (ctx.scratch::<T>(out.size())?, Layout::contiguous(out.shape()));

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Error;
+use crate::kernel::bias;
 use crate::kernel::convolve::{self, Cut, Geometry};
 use crate::kernel::gemm::Real;
 use crate::ndarray::access::{Blob, BlobMut};
@@ -139,7 +140,7 @@ impl Filtering {
                 true => convolve::by_data(&of, data, weight, out, scratch.as_mut_slice()),
             }
             if let Some(bias) = bias {
-                add_bias(out, cut.of_groups(bias, rows, number), places);
+                bias::to_channels(out, cut.of_groups(bias, rows, number), places);
             }
             Ok(())
         };
@@ -198,17 +199,6 @@ fn add_in_pairs<T: Real>(values: &mut [T], size: usize) {
             one[..size].iter_mut().zip(&other[..size]).for_each(|(one, other)| *one = *one + *other);
         }
         half *= 2;
-    }
-}
-
-/// Adds a bias to each channel of images.
-fn add_bias<T: num_traits::Float>(values: &mut [T], bias: &[T], places: usize) {
-    if places == 0 {
-        return;
-    }
-    for (channel, values) in values.chunks_exact_mut(places).enumerate() {
-        let bias = bias[channel % bias.len()];
-        values.iter_mut().for_each(|value| *value = *value + bias);
     }
 }
 
