@@ -21,6 +21,9 @@ use crate::operator::reduction::{reduce_all, Kind, Plan};
 use crate::request::OpReq;
 use crate::shape::Shape;
 
+/// As many multiply-adds take the time in which an element of a window is copied.
+const GATHERED: usize = 4;
+
 /// A convolution of images with filters, or one backwards.
 pub(super) struct Filtering {
     pub images: Images,
@@ -114,7 +117,7 @@ impl Filtering {
 
     fn cut(&self) -> Cut {
         let of = &self.of;
-        let products = of.images * of.groups * of.filters * of.depth() * of.places();
+        let products = of.images * of.groups * (of.filters + GATHERED) * of.depth() * of.places();
         Cut::new(of, parts::count(products, PRODUCTS))
     }
 

@@ -10,6 +10,7 @@ use crate::operator::lists::Dims;
 use crate::operator::map::with_float;
 use crate::operator::ordered::{write, Ordered};
 use crate::operator::parameters::{Choices, Parameters};
+use crate::operator::parts::{self, ELEMENTS};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -222,10 +223,13 @@ impl Operator for Pooling {
             let mut data = Ordered::<W>::new(ctx, &in_data[0])?;
             let data = data.get();
             write::<W>(ctx, &mut out_data[0], req[0], |out| {
-                for image in 0..images {
-                    of.forward(&data[image * pixels..][..pixels], &mut out[image * places..][..places]);
-                }
-                Ok(())
+                let each = each(images, pixels);
+                ctx.workers().run(out.chunks_mut((each * places).max(1)).enumerate(), |(part, out)| {
+                    for (image, out) in (part * each..).zip(out.chunks_exact_mut(places)) {
+                        of.forward(&data[image * pixels..][..pixels], out);
+                    }
+                    Ok(())
+                })
             })
         })
     }
@@ -253,15 +257,23 @@ impl Operator for Pooling {
             let (mut data, mut value) = (Ordered::<W>::new(ctx, &data)?, Ordered::<W>::new(ctx, &value)?);
             let (grad, data, value) = (grad.get(), data.get(), value.get());
             write::<W>(ctx, &mut in_grad[0], req[0], |out| {
-                for image in 0..images {
-                    let (at, out) = (image * places, &mut out[image * pixels..][..pixels]);
-                    let data = if has_data { &data[image * pixels..][..pixels] } else { data };
-                    of.backward(&grad[at..at + places], data, &value[at..at + places], out);
-                }
-                Ok(())
+                let each = each(images, pixels);
+                ctx.workers().run(out.chunks_mut((each * pixels).max(1)).enumerate(), |(part, out)| {
+                    for (image, out) in (part * each..).zip(out.chunks_exact_mut(pixels.max(1))) {
+                        let at = image * places;
+                        let data = if has_data { &data[image * pixels..][..pixels] } else { data };
+                        of.backward(&grad[at..at + places], data, &value[at..at + places], out);
+                    }
+                    Ok(())
+                })
             })
         })
     }
+}
+
+/// How many images a part has.
+fn each(images: usize, pixels: usize) -> usize {
+    images.div_ceil(parts::count(images * pixels, ELEMENTS)).max(1)
 }
 
 /// The one.
