@@ -11,12 +11,25 @@ use crate::kernel::gemm::{Real, Sizes};
 use crate::kernel::simd::{self, fused, Loops};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Products with at most so many multiply-adds are small.
-const MOST: usize = 4096;
+/// Products with at most so many multiply-adds are small in any case.
+const MOST: usize = 1 << 12;
+/// The same for products of few rows with rows, and how many rows these are. Nothing is packed for
+/// so few, and a row of `b` is read once for each.
+const MOST_OF_FEW_ROWS: usize = 1 << 18;
+const FEW_ROWS: usize = 4;
+/// The same for sums of few products, such as the gradient by the weight of a layer for one input.
+const MOST_OF_SHORT_SUMS: usize = 1 << 16;
+const SHORT_SUM: usize = 16;
 
-/// Whether a product is small. `turned` says which of the matrices are transposed.
+/// Whether a product is small. `turned` says which of the matrices are transposed. The README has
+/// the times by which the limits were set.
 pub(crate) fn is_tiny(Sizes { m, k, n }: Sizes, turned: (bool, bool)) -> bool {
-    m * k * n <= MOST && turned != (true, true)
+    let work = m * k * n;
+    match turned {
+        (true, true) => false,
+        (false, true) => work <= MOST || m <= FEW_ROWS && work <= MOST_OF_FEW_ROWS,
+        (_, false) => work <= MOST || k <= SHORT_SUM && work <= MOST_OF_SHORT_SUMS,
+    }
 }
 
 /// A product to be computed: `a` is (m, k), or (k, m) where it is turned; `b` is (k, n), or (n, k);
@@ -127,46 +140,39 @@ impl<T: Real> Loops for Product<'_, T> {
             return;
         }
         for (row, out) in out.chunks_exact_mut(n).enumerate() {
-            let (first, step) = if turned.0 { (row, m) } else { (row * k, 1) };
-            by_rows::<T, FMA>((a, first, step), k, b, bias, out);
+            let factors = if turned.0 { (a.get(row..).unwrap_or_default(), m) } else { (&a[row * k..], 1) };
+            let mut left = 0;
+            left = by_rows::<T, FMA, 32>(factors, k, b, (left, out));
+            left = by_rows::<T, FMA, 16>(factors, k, b, (left, out));
+            left = by_rows::<T, FMA, 8>(factors, k, b, (left, out));
+            by_rows::<T, FMA, 1>(factors, k, b, (left, out));
+            out.iter_mut().zip(bias).for_each(|(out, bias)| *out = *out + *bias);
         }
     }
 }
 
-/// How many elements of a row are computed at a time.
-const BLOCK: usize = 32;
-
-/// The sum of the rows of `b`, each times an element of a row or column of `a`: from `first` on,
-/// `step` apart.
+/// The sum of the rows of `b`, each times an element of a row or column of `a`, whose elements are
+/// `step` apart: from `left` on, as long as there are `N` elements. Returns how far it has come.
 #[inline(always)]
-fn by_rows<T: Real, const FMA: bool>(
-    (a, first, step): (&[T], usize, usize),
+fn by_rows<T: Real, const FMA: bool, const N: usize>(
+    (a, step): (&[T], usize),
     k: usize,
     b: &[T],
-    bias: &[T],
-    out: &mut [T],
-) {
+    (mut left, out): (usize, &mut [T]),
+) -> usize {
     let n = out.len();
-    let mut blocks = out.chunks_exact_mut(BLOCK);
-    let mut left = 0;
-    for block in &mut blocks {
-        let mut sums = [T::zero(); BLOCK];
+    while left + N <= n {
+        let mut sums = [T::zero(); N];
         for p in 0..k {
-            let (factor, row) = (a[first + p * step], &b[p * n + left..][..BLOCK]);
-            for at in 0..BLOCK {
+            let (factor, row) = (a[p * step], &b[p * n + left..][..N]);
+            for at in 0..N {
                 sums[at] = fused::<T, FMA>(factor, row[at], sums[at]);
             }
         }
-        block.copy_from_slice(&sums);
-        left += BLOCK;
+        out[left..left + N].copy_from_slice(&sums);
+        left += N;
     }
-    let rest = blocks.into_remainder();
-    rest.fill(T::zero());
-    for p in 0..k {
-        let (factor, row) = (a[first + p * step], &b[p * n + left..][..rest.len()]);
-        rest.iter_mut().zip(row).for_each(|(sum, b)| *sum = fused::<T, FMA>(factor, *b, *sum));
-    }
-    out.iter_mut().zip(bias).for_each(|(out, bias)| *out = *out + *bias);
+    left
 }
 
 #[cfg(test)]
@@ -175,20 +181,42 @@ mod tests {
     use crate::resource::Philox;
     use rand_core::RngCore;
 
+    #[test]
+    fn products_are_small_by_their_work_few_rows_or_short_sums() {
+        let is = |m, k, n, turned| is_tiny(Sizes { m, k, n }, turned);
+        assert!(is(16, 16, 16, (false, false)) && is(16, 16, 16, (false, true)) && !is(2, 3, 1, (true, true)));
+        assert!(is(4, 400, 120, (false, true)) && !is(5, 400, 120, (false, true)) && !is(4, 400, 120, (false, false)));
+        assert!(!is(4, 1024, 128, (false, true)));
+        assert!(is(120, 1, 400, (true, false)) && is(32, 16, 64, (false, false)) && !is(32, 17, 64, (true, false)));
+        assert!(!is(300, 1, 400, (true, false)));
+    }
+
     /// With the instructions of the processor and without; against a written-out loop.
     #[test]
     fn products_equal_a_written_out_loop() {
         let mut random = Philox::new(9, 9);
         let mut draw =
             |count: usize| -> Vec<f64> { (0..count).map(|_| f64::from(random.next_u32() >> 8) / 1e7).collect() };
-        let sizes = [(1, 1, 1), (1, 64, 32), (1, 32, 10), (3, 30, 7), (2, 17, 33), (5, 9, 70), (2, 0, 3), (0, 3, 3)];
+        let sizes = [
+            (1, 1, 1),
+            (1, 64, 32),
+            (1, 32, 10),
+            (3, 30, 7),
+            (2, 17, 33),
+            (5, 9, 70),
+            (2, 0, 3),
+            (0, 3, 3),
+            (4, 400, 43),
+            (70, 1, 90),
+            (33, 16, 59),
+        ];
+        let all = [(false, false), (true, false), (false, true)];
         for (m, k, n) in sizes {
-            for turned in [(false, false), (true, false), (false, true)] {
+            for turned in all.into_iter().filter(|turned| is_tiny(Sizes { m, k, n }, *turned)) {
                 let (a, b, bias) = (draw(m * k), draw(k * n), draw(n));
                 for bias in [&bias[..], &[]] {
                     let mut results = [vec![f64::NAN; m * n], vec![f64::NAN; m * n]];
                     let sizes = Sizes { m, k, n };
-                    assert!(is_tiny(sizes, turned));
                     for (at, out) in results.iter_mut().enumerate() {
                         let of = Product { sizes, a: &a, b: &b, turned, bias, out };
                         match (at, turned.1) {
