@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::request::OpReq;
-use crate::shape::Layout;
+use crate::shape::{Layout, Shape};
 use smallvec::SmallVec;
 
 /// How many elements are computed at a time where there are no slices.
@@ -70,6 +70,12 @@ pub(crate) fn map<W: Element>(
         return Ok(());
     }
     let shape = &out.layout().shape;
+    if let (Some(slices), true) = (slices(inputs, shape), req.overwrites()) {
+        if let Some(out) = out.as_mut_slice::<W>() {
+            f(&slices[..inputs.len()], out);
+            return Ok(());
+        }
+    }
     let mut layouts = SmallVec::<[Layout; INPUTS]>::new();
     let mut shown: SmallVec<[Blob<'_>; INPUTS]> = inputs.iter().copied().collect();
     if inputs.iter().any(|input| input.layout().shape != *shape) {
@@ -102,6 +108,16 @@ pub(crate) fn map<W: Element>(
     Ok(())
 }
 
+/// The elements of inputs that have this shape, are of this type and lie one after the other.
+#[inline]
+fn slices<'a, W: Element>(inputs: &[Blob<'a>], shape: &Shape) -> Option<[&'a [W]; INPUTS]> {
+    let mut slices = [&[][..]; INPUTS];
+    for (slice, input) in slices.iter_mut().zip(inputs) {
+        *slice = input.as_slice().filter(|_| input.layout().shape == *shape)?;
+    }
+    Some(slices)
+}
+
 /// The same in parts, where the arrays are long, give out slices, and are overwritten. `f` computes
 /// each element from those at its place alone.
 pub(super) fn map_in_parts<W: Element>(
@@ -111,13 +127,11 @@ pub(super) fn map_in_parts<W: Element>(
     req: OpReq,
     f: impl Fn(&[&[W]], &mut [W]) + Sync,
 ) -> Result<(), Error> {
-    let (shape, parts) = (out.shape(), parts::count(out.size(), ELEMENTS));
+    let parts = parts::count(out.size(), ELEMENTS);
     if parts > 1 && req.overwrites() {
-        let is_whole = |input: &&Blob<'_>| input.shape() == shape;
-        let slices: Option<SmallVec<[&[W]; INPUTS]>> =
-            inputs.iter().map(|input| Some(input).filter(is_whole)?.as_slice()).collect();
+        let slices = slices::<W>(inputs, &out.layout().shape);
         if let (Some(slices), Some(values)) = (slices, out.as_mut_slice::<W>()) {
-            let each = values.len().div_ceil(parts);
+            let (slices, each) = (&slices[..inputs.len()], values.len().div_ceil(parts));
             return workers.run(values.chunks_mut(each).enumerate(), |(part, out)| {
                 let pieces = slices.iter().map(|slice| &slice[part * each..][..out.len()]);
                 f(&pieces.collect::<SmallVec<[&[W]; INPUTS]>>(), out);

@@ -153,7 +153,10 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
             (Rate(Some(rate)), _) => Moment { rate, step: None },
             (Rate(None), clock) => {
                 let mut values = [0.0; 2];
-                clock.iter().for_each(|clock| _ = clock.reader::<f64>().fill(&mut values));
+                match clock.and_then(Blob::as_slice::<f64>) {
+                    Some([step, rate]) => values = [*step, *rate],
+                    _ => clock.iter().for_each(|clock| _ = clock.reader::<f64>().fill(&mut values)),
+                }
                 Moment { rate: values[1], step: Some(values[0]) }
             }
         };
@@ -172,6 +175,16 @@ fn walk<W: Element + Float, const S: usize>(
     element: impl Fn(W, W, [W; S]) -> (W, [W; S]),
 ) -> Result<(), Error> {
     let size = weight.size();
+    let in_place = if req.overwrites() { out.as_cells::<W>(&weight) } else { None };
+    if let (Some(weights), Some(grads)) = (in_place, grad.as_slice::<W>()) {
+        let mut rest = states.iter_mut();
+        let own: [Option<&mut [W]>; S] = std::array::from_fn(|_| rest.next()?.as_mut_slice());
+        if own.iter().all(Option::is_some) {
+            let states = own.map(|slice| &mut slice.unwrap_or_default()[..size]);
+            simd::run(InPlace { weights, grads, states, element });
+            return Ok(());
+        }
+    }
     // States that are no slices of this type are copied, and written back.
     let mut copies = SmallVec::<[Option<Scratch<W>>; 2]>::new();
     for state in states.iter_mut() {
@@ -189,15 +202,6 @@ fn walk<W: Element + Float, const S: usize>(
             None => state.as_mut_slice::<W>(),
         };
         slices.push(own.unwrap_or_default());
-    }
-    let in_place = if req.overwrites() { out.as_cells::<W>(&weight) } else { None };
-    if let (Some(weights), Some(grads)) = (in_place, grad.as_slice::<W>()) {
-        let mut rest = slices.iter_mut();
-        let parts: [&mut [W]; S] =
-            std::array::from_fn(|_| rest.next().map(|slice| &mut slice[..size]).unwrap_or_default());
-        simd::run(InPlace { weights, grads, states: parts, element });
-        drop(slices);
-        return write_back(states, &mut copies);
     }
     let (mut weights, mut grads) = (weight.reader::<W>(), grad.reader::<W>());
     let mut writer = out.writer::<W>(req);
