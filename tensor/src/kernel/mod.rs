@@ -1,9 +1,9 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
-//! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs` sums in a
-//! fixed order, `gemm.rs` products of matrices and `tiny.rs` small ones, `softmax.rs` rows of
-//! probabilities, `power.rs` powers of e and hyperbolic tangents, `convolve.rs` convolutions, and `pool.rs` windows of
-//! images. `bias.rs` adds biases, and `simd.rs` chooses instructions.
+//! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `power.rs` powers
+//! of e and hyperbolic tangents, `tree.rs` sums in a fixed order, `gemm.rs` products of matrices and
+//! `tiny.rs` small ones, `bias.rs` what is added behind them, `softmax.rs` rows of probabilities,
+//! `convolve.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
 
 pub(crate) mod bias;
 pub(crate) mod binary;

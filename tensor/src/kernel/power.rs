@@ -41,8 +41,8 @@ const SERIES: [f32; 6] = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_57
 
 /// Below it a tangent is a polynomial: there the difference of 1 and a power has few digits.
 const SMALL: f32 = 0.625;
-/// Of the polynomial for tanh(x) / x - 1, from the fifth power of the square of x down to the first.
-/// Those of Cephes.
+/// Of the polynomial for tanh(x) / x - 1, from the fifth power of the square of x down to the
+/// first. Those of Cephes.
 const NEAR_ZERO: [f32; 5] = [-5.704_988_7e-3, 2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1];
 
 impl Power for f32 {
