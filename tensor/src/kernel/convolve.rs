@@ -263,8 +263,7 @@ fn copy_rows<T: Real, const N: usize>(from: (&[T], usize), into: (&mut [T], usiz
         let (into, from) = (&mut into[..width], &from[..width]);
         for block in (0..width).step_by(N) {
             let at = block.min(width - N);
-            let elements: [T; N] = std::array::from_fn(|place| from[at + place]);
-            into[at..at + N].copy_from_slice(&elements);
+            into[at..at + N].copy_from_slice(&from[at..at + N]);
         }
     }
 }
