@@ -139,6 +139,14 @@ impl<T: Real> Loops for Product<'_, T> {
         if out.is_empty() {
             return;
         }
+        if k == 1 {
+            // Nothing is summed. `a` is a row or a column.
+            for (factor, out) in a.iter().zip(out.chunks_exact_mut(n)) {
+                out.iter_mut().zip(b).for_each(|(out, b)| *out = fused::<T, FMA>(*factor, *b, T::zero()));
+                out.iter_mut().zip(bias).for_each(|(out, bias)| *out = *out + *bias);
+            }
+            return;
+        }
         for (row, out) in out.chunks_exact_mut(n).enumerate() {
             let factors = if turned.0 { (a.get(row..).unwrap_or_default(), m) } else { (&a[row * k..], 1) };
             let mut left = 0;
