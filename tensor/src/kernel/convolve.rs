@@ -261,10 +261,12 @@ fn copy_rows<T: Real, const N: usize>(from: (&[T], usize), into: (&mut [T], usiz
     let rows = into.0.chunks_exact_mut(into.1).zip(from.0.chunks(from.1));
     for (into, from) in rows {
         let (into, from) = (&mut into[..width], &from[..width]);
-        for block in (0..width).step_by(N) {
-            let at = block.min(width - N);
+        let (mut at, last) = (0, width - N);
+        while at < last {
             into[at..at + N].copy_from_slice(&from[at..at + N]);
+            at += N;
         }
+        into[last..].copy_from_slice(&from[last..last + N]);
     }
 }
 
