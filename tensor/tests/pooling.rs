@@ -100,6 +100,24 @@ fn windows_of_all_dimensions_are_pooled_as_a_loop_pools_them() {
 }
 
 #[test]
+fn many_images_are_pooled_in_parts_as_each_by_itself() {
+    let (shape, mut draws) = ([5, 3, 100, 101], Draws::new(9));
+    let values: Vec<f32> = draws.values(shape.iter().product(), -1.0, 1.0).iter().map(|value| *value as f32).collect();
+    let pooled = |values: &[f32], shape: &[usize]| {
+        let images = NDArray::from_slice(values, shape).unwrap();
+        images.attach_grad(OpReq::Write).unwrap();
+        let out = autograd::record(|| images.max_pool(&[2, 2], &[2, 2], &[])?.square()).unwrap();
+        autograd::backward(&[&out]).unwrap();
+        [out, images.grad().unwrap()].map(|array| array.to_vec::<f32>().unwrap())
+    };
+    let together = pooled(&values, &shape);
+    let each: Vec<[Vec<f32>; 2]> = values.chunks(100 * 101).map(|image| pooled(image, &[1, 1, 100, 101])).collect();
+    for (at, together) in together.iter().enumerate() {
+        assert_eq!(*together, each.iter().flat_map(|both| both[at].clone()).collect::<Vec<f32>>());
+    }
+}
+
+#[test]
 fn a_whole_image_is_one_window() {
     let x = NDArray::from_slice(&[1.0f64, -2.0, 2.0, 4.0, 0.0, -3.0, 1.0, 1.0], [1, 1, 2, 2, 2]).unwrap();
     let of = |parameters: &[(&str, &str)]| {
