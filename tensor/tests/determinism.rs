@@ -94,12 +94,14 @@ fn long(inputs: &[NDArray]) -> Result<NDArray, Error> {
     let long = long.exp()?.mul(long)?;
     let norm = Op::new("norm", &[])?.invoke(&[&long])?;
     let rows = Op::new("sum", &[("axis", "(0,2)")])?.invoke(&[&long.reshape([7, 100, 500])?])?;
+    let odds = long.reshape([700, 500])?.softmax()?;
     let out = autograd::record(|| {
-        let many = images.convolution(filters, None, &[], &[1, 1], 1)?.square()?.sum()?;
+        let many = images.convolution(filters, None, &[], &[1, 1], 1)?;
+        let many = many.square()?.sum()?.add(&many.max_pool(&[2, 2], &[2, 2], &[])?.square()?.sum()?)?;
         many.add(&image.convolution(groups, None, &[2, 2], &[], 4)?.square()?.sum()?)
     })?;
     autograd::backward(&[&out])?;
-    let mut all = vec![product, stacked, long.sum()?, long.mean()?, norm, rows, out];
+    let mut all = vec![product, stacked, long.sum()?, long.mean()?, norm, rows, odds, out];
     for array in [images, filters, image, groups] {
         all.push(array.grad()?.copy()?);
     }
@@ -142,6 +144,19 @@ fn long_kernels_are_cut_and_have_the_same_bits_on_every_engine() {
     // The calls that are cut are the same too.
     assert!(found.iter().all(|(_, parts, hash)| (*parts, *hash) == (found[0].1, found[0].2)), "{found:?}");
     assert!(found[0].1 > 30, "{found:?}");
+}
+
+#[test]
+fn a_long_softmax_has_the_bits_of_its_rows() {
+    let mut draws = Draws::new(14);
+    let values: Vec<f32> = draws.values(301 * 500, -9.0, 9.0).iter().map(|value| *value as f32).collect();
+    let of = |values: &[f32]| {
+        let rows = NDArray::from_slice(values, [values.len() / 500, 500]).unwrap();
+        rows.softmax().unwrap().to_vec::<f32>().unwrap()
+    };
+    let each: Vec<f32> = values.chunks(500).flat_map(of).collect();
+    assert!(of(&values).iter().zip(&each).all(|(one, other)| one.to_bits() == other.to_bits()));
+    assert!(each.chunks(500).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-4));
 }
 
 /// A random program over arrays of each type, with views, changes in place and reductions.

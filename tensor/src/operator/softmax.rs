@@ -8,6 +8,7 @@ use crate::kernel::softmax;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{map, with_float};
 use crate::operator::parameters::{Choices, Parameters};
+use crate::operator::parts::{self, ELEMENTS};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -131,9 +132,14 @@ impl Operator for Softmax {
             let shape = &in_data[0].layout().shape;
             if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), axis + 1 == shape.rank()) {
                 if let Some(out) = out_data[0].as_mut_slice::<W>() {
-                    out.copy_from_slice(from);
-                    of_rows(out, shape.dims()[axis]);
-                    return Ok(());
+                    let (length, parts) = (shape.dims()[axis].max(1), parts::count(out.len(), ELEMENTS));
+                    let each = ((out.len() / length).div_ceil(parts) * length).max(1);
+                    let pieces = from.chunks(each).zip(out.chunks_mut(each));
+                    return ctx.workers().run(pieces, |(from, out)| {
+                        out.copy_from_slice(from);
+                        of_rows(out, length);
+                        Ok(())
+                    });
                 }
             }
             let (layout, count, length) = rows(in_data[0].layout(), axis)?;
