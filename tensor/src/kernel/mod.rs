@@ -1,7 +1,7 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
 //! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `power.rs` powers
-//! of e and hyperbolic tangents, `tree.rs` sums in a fixed order, `gemm.rs` products of matrices and
+//! of e and hyperbolic tangents, `tree.rs` sums in a fixed order, `gemm.rs` products of matrices,
 //! `tiny.rs` small ones, `bias.rs` what is added behind them, `softmax.rs` rows of probabilities,
 //! `convolve.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
 
