@@ -89,7 +89,7 @@ fn temporary_space_grows_and_is_used_again() {
         runtime.wait_all().unwrap();
         grown.push(live());
     }
-    assert_eq!(grown, [512, 512, 4096, 4096, 4096]);
+    assert_eq!(grown, [448, 448, 4096, 4096, 4096]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn operations_share_a_space_unless_there_are_two() {
 fn statistics_count_every_block_of_each_kind_of_pool() {
     // Two blocks of 100 bytes, one of them given back, and one of 3,000 of pinned memory.
     for (pooling, block, pinned, pooled) in [
-        (Pooling::Eighths, 128, 4096, 128),
+        (Pooling::Eighths, 128, 3072, 128),
         (Pooling::PowersOfTwo, 128, 4096, 128),
         (Pooling::Pages, 4096, 4096, 4096),
         (Pooling::None, 128, 3008, 0),

@@ -7,18 +7,19 @@
 /// The smallest block, and the alignment of all: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The largest block of the powers of two: 1 MiB. Beyond it each doubling is cut into eight sizes.
-const POWERS_TO: u32 = 20;
-const LINE_LOG: u32 = LINE.ilog2();
-/// No block is larger than 2⁴⁷ bytes.
+/// No block is larger than 2⁴⁶ bytes.
 const LARGEST_LOG: u32 = 46;
 
 /// A page of memory. Blocks of pinned memory begin with one, as a device asks for that registers
 /// them.
 pub(crate) const PAGE: usize = 4096;
 
+/// Beyond it `Pages` has the sizes of `Eighths`: 1 MiB.
+const PAGES_TO: usize = 1 << 20;
+const PAGES: usize = PAGES_TO / PAGE;
+
 /// How many classes there are, of that kind of pool which has the most: of pages.
-pub(crate) const CLASSES: usize = (1 << POWERS_TO) / PAGE + 8 * (LARGEST_LOG - POWERS_TO + 1) as usize;
+pub(crate) const CLASSES: usize = PAGES + 8 * (LARGEST_LOG - PAGES_TO.ilog2()) as usize;
 
 /// How a storage rounds requests, and whether it keeps what is freed.
 ///
@@ -31,8 +32,8 @@ pub(crate) const CLASSES: usize = (1 << POWERS_TO) / PAGE + 8 * (LARGEST_LOG - P
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Pooling {
-    /// Blocks are kept. Their sizes are powers of two up to 1 MiB, and above it eighths of them: at
-    /// most an eighth is wasted there.
+    /// Blocks are kept. Each doubling is cut into eight sizes, but none is between two multiples of
+    /// 64: a new block is longer than the request by at most an eighth, or 63 bytes.
     #[default]
     Eighths,
     /// Blocks are kept. All sizes are powers of two.
@@ -51,32 +52,38 @@ pub(crate) fn class_of(bytes: usize, pooling: Pooling) -> Option<(usize, usize)>
     if pooling == Pooling::None {
         return Some((0, bytes.checked_next_multiple_of(LINE)?)).filter(|(_, size)| *size <= 1 << LARGEST_LOG);
     }
-    let power = bytes.checked_next_power_of_two()?;
-    let (log, small) = (power.ilog2(), last_small(pooling));
-    if log > LARGEST_LOG {
+    if bytes > 1 << LARGEST_LOG {
         return None;
     }
-    if log <= POWERS_TO {
-        return Some(match pooling {
-            Pooling::Pages => (bytes.div_ceil(PAGE) - 1, bytes.next_multiple_of(PAGE)),
-            _ => ((log - LINE_LOG) as usize, power),
-        });
-    }
-    // Between `half` and `power` lie eight sizes, the last of which is `power`.
-    let (half, above) = (power / 2, (log - POWERS_TO - 1) as usize);
-    let eighths = match pooling {
-        Pooling::PowersOfTwo => 8,
-        _ => (bytes - half).div_ceil(half / 8),
-    };
-    Some((small + above * 8 + eighths, half + half / 8 * eighths))
+    Some(match pooling {
+        Pooling::PowersOfTwo => {
+            let size = bytes.next_power_of_two();
+            ((size.ilog2() - LINE.ilog2()) as usize, size)
+        }
+        Pooling::Pages if bytes > PAGES_TO => {
+            let (class, size) = eighths(bytes);
+            (class - eighths(PAGES_TO).0 + PAGES - 1, size)
+        }
+        Pooling::Pages => {
+            let pages = bytes.div_ceil(PAGE);
+            (pages - 1, pages * PAGE)
+        }
+        _ => eighths(bytes),
+    })
 }
 
-/// The class of 1 MiB, the last one that is not an eighth of a power of two.
-fn last_small(pooling: Pooling) -> usize {
-    match pooling {
-        Pooling::Pages => (1 << POWERS_TO) / PAGE - 1,
-        _ => (POWERS_TO - LINE_LOG) as usize,
+/// The class and the size of a request where each doubling has eight sizes, and none is below a
+/// line.
+const fn eighths(bytes: usize) -> (usize, usize) {
+    // The last byte decides. Below eight lines an eighth of a doubling would be less than a line.
+    let last = bytes - 1;
+    if last < 8 * LINE {
+        return (last / LINE, (last / LINE + 1) * LINE);
     }
+    // It lies in the doubling from `1 << log` on, which begins with step 8 and ends with step 15.
+    let log = last.ilog2();
+    let step = last >> (log - 3);
+    ((log - (8 * LINE).ilog2()) as usize * 8 + step, (step + 1) << (log - 3))
 }
 
 /// The classes after one whose blocks are at most twice as large, at most eight of them. A request
@@ -84,9 +91,8 @@ fn last_small(pooling: Pooling) -> usize {
 pub(crate) fn next_classes(class: usize, pooling: Pooling) -> std::ops::Range<usize> {
     let more = match pooling {
         Pooling::None => 0,
-        Pooling::Pages => (class + 1).min(8),
-        _ if class < last_small(pooling) => 1,
-        _ => 8,
+        Pooling::PowersOfTwo => 1,
+        Pooling::Eighths | Pooling::Pages => (class + 1).min(8),
     };
     class + 1..(class + 1 + more).min(CLASSES)
 }
@@ -97,17 +103,17 @@ mod tests {
 
     #[test]
     fn a_class_has_one_size_and_fits() {
-        let mut sizes = std::collections::BTreeMap::new();
+        let mut sizes = [(); 2].map(|()| std::collections::BTreeMap::new());
         let near = |log: u32| {
             (0..64).flat_map(move |step| [(1usize << log) + step * ((1usize << log) / 64), (1 << log) + step])
         };
         let powers = if cfg!(miri) { 18..23 } else { 0..46 };
         for bytes in powers.flat_map(near).chain([0, (1 << 46) - 1, 1 << 46]) {
-            for pooling in [Pooling::Eighths, Pooling::PowersOfTwo] {
+            for (pooling, sizes) in [Pooling::Eighths, Pooling::PowersOfTwo].into_iter().zip(&mut sizes) {
                 let (class, size) = class_of(bytes, pooling).unwrap();
                 assert!(class < CLASSES && size >= bytes && size % LINE == 0, "{bytes}: {class}, {size}");
                 assert_eq!(*sizes.entry(class).or_insert(size), size, "{bytes}");
-                let most = if bytes > 1 << 20 && pooling == Pooling::Eighths { bytes / 8 } else { bytes.max(64) };
+                let most = if pooling == Pooling::Eighths { (bytes / 8).max(LINE) } else { bytes.max(LINE) };
                 assert!(size - bytes <= most, "{bytes}: {size}");
             }
             let (class, size) = class_of(bytes, Pooling::Pages).unwrap();

@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// let block = storage.alloc(1000, Default::default())?;
 /// assert_eq!((block.size(), block.capacity()), (1000, 1024));
 /// drop(block);
-/// let again = storage.alloc(900, Default::default())?;
+/// let again = storage.alloc(990, Default::default())?;
 /// assert_eq!(storage.statistics(Default::default())?.system_calls, 1);
 /// assert!(storage.alloc(2 << 20, Default::default()).is_err());
 /// # drop(again);
