@@ -11,6 +11,8 @@ pub mod boxed;
 pub mod chunk;
 #[path = "../../tensor/src/storage/classes.rs"]
 mod classes;
+#[path = "../../tensor/src/storage/counts.rs"]
+mod counts;
 #[path = "../../tensor/src/storage/device.rs"]
 mod device;
 #[path = "../../tensor/src/storage/handle.rs"]
@@ -23,7 +25,10 @@ mod pool;
 mod settings;
 #[path = "../../tensor/src/storage/slots.rs"]
 pub mod slots;
+#[path = "../../tensor/src/storage/tags.rs"]
+pub mod tags;
 
 pub use classes::Pooling;
 pub use handle::Handle;
 pub use pool::Storage;
+pub use tags::Tag;

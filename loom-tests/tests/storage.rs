@@ -6,7 +6,7 @@
 use loom_tests::storage::boxed::Boxed;
 use loom_tests::storage::chunk::Chunk;
 use loom_tests::storage::slots::{List, Slots};
-use loom_tests::storage::{Handle, Storage};
+use loom_tests::storage::{Handle, Storage, Tag};
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +261,7 @@ fn the_last_owner_of_an_array_has_it_alone() {
     explore("heads of arrays, two owners go and a new one comes", 3, 100, || {
         let (heads, freed) = (Arc::new(Slots::<Head>::new()), Guarded::new());
         let number = heads.take().unwrap();
-        heads.get(number).chunk.begin();
+        heads.get(number).chunk.begin(Tag::NONE);
         heads.get(number).memory.0.set(7);
         let threads = [(); 2].map(|()| {
             heads.get(number).chunk.share();
@@ -271,7 +271,7 @@ fn the_last_owner_of_an_array_has_it_alone() {
         leave(&heads, number, &freed);
         // May have the record again.
         let next = heads.take().unwrap();
-        heads.get(next).chunk.begin();
+        heads.get(next).chunk.begin(Tag::NONE);
         heads.get(next).memory.0.set(8);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!((freed.get(), heads.get(next).memory.0.get()), (1, 8), "freed once, and not by another's owner");

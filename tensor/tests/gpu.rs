@@ -16,7 +16,7 @@ mod programs;
 use seriatim::gpu::Immediate;
 use seriatim::{Builder, Context, Engine, Kind};
 use seriatim_tensor::operator::{list_all_ops, Op};
-use seriatim_tensor::storage::Storage;
+use seriatim_tensor::storage::{Storage, Tag};
 use seriatim_tensor::{DType, Distribution, Element, ErrorKind, NDArray, Number, OpReq, Runtime, Step};
 
 const KINDS: [Kind; 3] = [Kind::Naive, Kind::Pooled, Kind::PerDevice];
@@ -207,6 +207,32 @@ fn memory_of_a_gpu_has_a_limit_and_is_used_again() {
     runtime.release_all(GPU).unwrap();
     runtime.wait_all().unwrap();
     assert_eq!(runtime.statistics(GPU).unwrap().pooled, 0);
+}
+
+#[test]
+fn arrays_of_devices_count_under_their_tags() {
+    let (gpu, pinned, tag) = (GPU, Context::cpu_pinned(0), Tag::new("on devices").unwrap());
+    for runtime in KINDS.map(runtime) {
+        let of = |context| {
+            let now = runtime.statistics_of(tag, context).unwrap();
+            (now.live, now.peak, now.requests, now.system_calls)
+        };
+        let before = runtime.zeros_in([100], DType::F32, gpu).unwrap();
+        let (x, y) = tag.scope(|| {
+            let x = runtime.from_slice_in(&[1.0f32; 100], [100], gpu).unwrap();
+            let y = x.as_in_context(Context::gpu(1)).unwrap().as_in_context(pinned).unwrap();
+            (x, y)
+        });
+        let view = x.slice(0, 0, 50, 1).unwrap();
+        drop(x);
+        runtime.wait_all().unwrap();
+        assert_eq!((of(gpu), of(pinned)), ((400, 400, 1, 0), (400, 400, 1, 0)));
+        assert_eq!((of(Context::gpu(1)), of(Context::cpu(0))), ((0, 400, 1, 0), (0, 0, 0, 0)));
+        drop((before, view, y));
+        runtime.wait_all().unwrap();
+        assert_eq!((of(gpu), of(pinned)), ((0, 400, 1, 0), (0, 400, 1, 0)));
+        assert!(runtime.statistics_of(tag, Context::gpu(5)).is_err());
+    }
 }
 
 #[test]

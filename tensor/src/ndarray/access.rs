@@ -133,7 +133,8 @@ impl Argument {
 
     #[cold]
     fn new_memory(&self, runtime: &Runtime, covers: bool) -> Result<Memory, Error> {
-        let mut made = runtime.storage().alloc(self.elements * self.dtype.size(), self.context)?;
+        let tag = runtime.chunks().get(self.number).tag();
+        let mut made = runtime.storage().alloc_as(tag, self.elements * self.dtype.size(), self.context)?;
         if !(covers && self.is_whole()) || self.dtype == DType::Bool {
             made.bytes_mut().fill(0);
         }

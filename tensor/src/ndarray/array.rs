@@ -11,6 +11,7 @@ use crate::ndarray::chunk::{Chunk, Placed};
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
+use crate::storage::Tag;
 use seriatim::{Context, Variable};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -67,12 +68,13 @@ impl Drop for Owner {
         if !self.chunk().leave() {
             return;
         }
-        let (runtime, number) = (self.runtime.clone(), self.number);
+        let (runtime, number, tag) = (self.runtime.clone(), self.number, self.chunk().tag());
         let free = move || {
             // SAFETY: the last owner is gone. If the variable is private, the graph is gone that
             // had one, and with it all operations that name the variable; else the deletion comes
             // after them. Views and arrays that are attached have chunks of their own.
             let (memory, placed, attached) = unsafe { runtime.chunks().get(number).clear() };
+            placed.iter().for_each(|placed| runtime.end_placed(placed, tag));
             drop((memory, placed));
             runtime.chunks().give(number);
             drop(attached);
@@ -104,7 +106,7 @@ impl NDArray {
             Error::new(ErrorKind::OutOfMemory, "there are more than two thousand million arrays: drop some")
         })?;
         let chunk = runtime.chunks().get(number);
-        chunk.begin();
+        chunk.begin(Tag::current());
         let variable = placed.as_ref().map_or_else(|| runtime.engine().new_variable(), Placed::variable);
         // SAFETY: the record was just taken, and its first owner is made below.
         placed.into_iter().for_each(|placed| unsafe { chunk.place(placed) });

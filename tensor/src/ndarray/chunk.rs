@@ -10,9 +10,10 @@
 
 use crate::storage::device::DeviceBlock;
 use crate::storage::memory::Memory;
-use crate::storage::sync::{AtomicBool, AtomicUsize, Ordering::*};
+use crate::storage::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use crate::storage::tags::Tag;
 use seriatim::gpu::PinnedData;
-use seriatim::Variable;
+use seriatim::{Context, Variable};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
@@ -22,15 +23,31 @@ use std::sync::OnceLock;
 pub(crate) enum Placed {
     /// On a device. No operation of the processor reaches it.
     Device(DeviceBlock),
-    /// Of the processor, where a device copies from and to. The chunk's memory is the same.
-    Pinned(PinnedData<u8>),
+    /// Of the processor, where a device copies from and to, in this context. The chunk's memory is
+    /// the same.
+    Pinned(PinnedData<u8>, Context),
 }
 
 impl Placed {
     pub fn variable(&self) -> Variable {
         match self {
             Placed::Device(block) => block.variable(),
-            Placed::Pinned(pinned) => pinned.variable(),
+            Placed::Pinned(pinned, _) => pinned.variable(),
+        }
+    }
+
+    pub fn context(&self) -> Context {
+        match self {
+            Placed::Device(block) => block.context(),
+            Placed::Pinned(_, context) => *context,
+        }
+    }
+
+    /// How many bytes were asked for.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Placed::Device(block) => block.bytes(),
+            Placed::Pinned(pinned, _) => pinned.len(),
         }
     }
 }
@@ -41,6 +58,7 @@ pub struct Chunk {
     references: AtomicUsize,
     /// Whether the variable is private to a graph, which keeps an owner.
     is_private: AtomicBool,
+    tag: AtomicU32,
     /// Only operations touch it that have declared the chunk's variable: those that change the
     /// variable as if by `&mut`, the others as if by `&`.
     memory: UnsafeCell<Option<Memory>>,
@@ -56,10 +74,16 @@ pub struct Chunk {
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// Counts one owner of a chunk that has none.
-    pub fn begin(&self) {
+    /// Counts one owner of a chunk that has none. What is made for it counts under the tag.
+    pub fn begin(&self, tag: Tag) {
         self.references.store(1, Relaxed);
+        self.tag.store(tag.number() as u32, Relaxed);
         self.is_private.store(false, Relaxed);
+    }
+
+    /// Under which tag its memory counts, for operations and owners.
+    pub fn tag(&self) -> Tag {
+        Tag::with_number(self.tag.load(Relaxed))
     }
 
     /// Counts one more owner. The caller is one.
@@ -90,7 +114,7 @@ impl Chunk {
     /// # Safety
     /// The caller has the record alone: it has just begun.
     pub unsafe fn place(&self, placed: Placed) {
-        if let Placed::Pinned(pinned) = &placed {
+        if let Placed::Pinned(pinned, _) = &placed {
             // SAFETY: as the caller says.
             *unsafe { self.memory_mut() } = Some(Memory::Pinned(pinned.clone()));
         }

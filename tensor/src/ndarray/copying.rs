@@ -123,7 +123,7 @@ impl NDArray {
     /// is. Truth values are looked at on their way, as memory of a device may have been lent.
     fn as_staging(&self) -> Option<Staging> {
         match self.chunk().placed() {
-            Some(Placed::Pinned(pinned)) if self.is_all() && self.dtype() != DType::Bool => {
+            Some(Placed::Pinned(pinned, _)) if self.is_all() && self.dtype() != DType::Bool => {
                 Some(Staging(pinned.clone()))
             }
             _ => None,

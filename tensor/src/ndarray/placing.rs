@@ -13,8 +13,9 @@ use crate::ndarray::capturing;
 use crate::ndarray::chunk::Placed;
 use crate::ndarray::runtime::Runtime;
 use crate::shape::{Layout, Shape};
+use crate::storage::counts::{Counts, TagCounts};
 use crate::storage::device::{DeviceBlock, Staging};
-use crate::storage::Statistics;
+use crate::storage::{Statistics, Tag};
 use seriatim::gpu::{DeviceHandle, MemoryKind};
 use seriatim::{Context, Device};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,19 +31,41 @@ pub(super) struct Devices {
     known: [OnceLock<Option<DeviceHandle>>; KNOWN],
     /// On the device, and in its pinned memory.
     requests: [[AtomicUsize; 2]; KNOWN],
+    /// What of them has a tag.
+    tagged: [[TagCounts; 2]; KNOWN],
 }
 
 impl Devices {
-    fn count(&self, context: Context, kind: MemoryKind) {
+    /// Counts an array that was made.
+    fn count(&self, placed: &Placed, tag: Tag) {
+        let context = placed.context();
         if let Some(requests) = self.requests.get(context.id() as usize) {
-            requests[usize::from(kind == MemoryKind::Pinned)].fetch_add(1, Relaxed);
+            requests[kind_of(context)].fetch_add(1, Relaxed);
+        }
+        if let Some(counts) = self.to_count(context, tag) {
+            counts.ask();
+            counts.begin(placed.bytes());
         }
     }
 
-    fn requests(&self, context: Context, kind: MemoryKind) -> usize {
+    fn requests(&self, context: Context) -> usize {
         let counted = self.requests.get(context.id() as usize);
-        counted.map_or(0, |requests| requests[usize::from(kind == MemoryKind::Pinned)].load(Relaxed))
+        counted.map_or(0, |requests| requests[kind_of(context)].load(Relaxed))
     }
+
+    fn to_count(&self, context: Context, tag: Tag) -> Option<&Counts> {
+        self.tagged.get(context.id() as usize)?[kind_of(context)].to_count(tag)
+    }
+
+    fn tagged(&self, context: Context, tag: Tag) -> Statistics {
+        let counted = self.tagged.get(context.id() as usize);
+        counted.map_or_else(Statistics::default, |counted| counted[kind_of(context)].statistics(tag))
+    }
+}
+
+/// The place of a kind of memory among the two that a device has.
+fn kind_of(context: Context) -> usize {
+    usize::from(context.device() == Device::CpuPinned)
 }
 
 impl Runtime {
@@ -84,17 +107,26 @@ impl Runtime {
                 capturing::refuse("an array of a GPU is made")?;
                 let device = self.device(context).map_err(within)?;
                 let block = DeviceBlock::new(&device, bytes).map_err(within)?;
-                self.devices().count(context, MemoryKind::Device);
-                Ok(Some(Placed::Device(block)))
+                Ok(Some(self.counted(Placed::Device(block))))
             }
             Device::CpuPinned => {
                 let Some(device) = self.pinned_for(context) else { return Ok(None) };
                 let Staging(pinned) = Staging::new(&device, bytes).map_err(within)?;
-                self.devices().count(context, MemoryKind::Pinned);
-                Ok(Some(Placed::Pinned(pinned)))
+                Ok(Some(self.counted(Placed::Pinned(pinned, context))))
             }
             _ => Ok(None),
         }
+    }
+
+    fn counted(&self, placed: Placed) -> Placed {
+        self.devices().count(&placed, Tag::current());
+        placed
+    }
+
+    /// Counts that the array with this memory has ended.
+    pub(super) fn end_placed(&self, placed: &Placed, tag: Tag) {
+        let counts = self.devices().to_count(placed.context(), tag);
+        counts.into_iter().for_each(|counts| counts.end(placed.bytes()));
     }
 
     /// What there is of a context's kind of memory: of the storage, or of the engine for a GPU and
@@ -129,8 +161,46 @@ impl Runtime {
             pooled: of_storage.pooled + of_engine.kept,
             // Those of two pools were not at one moment: this is the most that they can have been.
             peak: of_storage.peak + of_engine.peak,
-            requests: of_storage.requests + self.devices().requests(context, kind),
+            requests: of_storage.requests + self.devices().requests(context),
             system_calls: of_storage.system_calls + of_engine.allocations,
+        })
+    }
+
+    /// What of it has a tag. Of a GPU, and of memory that is pinned for one, `live` and `peak` are
+    /// the bytes of the arrays of this runtime that were made and are not dropped, and
+    /// `system_calls` counts none: which array a call of the driver was for, the engine does not
+    /// say.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such device.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::{storage::Tag, DType, Runtime};
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let (gpu, tag) = (Context::gpu(0), Tag::new("images")?);
+    /// let x = tag.scope(|| runtime.zeros_in([250], DType::F32, gpu))?;
+    /// let y = runtime.zeros_in([250], DType::F32, gpu)?;
+    /// assert_eq!(runtime.statistics_of(tag, gpu)?.live, 1000);
+    /// drop((x, y));
+    /// assert_eq!(runtime.statistics_of(tag, gpu)?.live, 0);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn statistics_of(&self, tag: Tag, context: Context) -> Result<Statistics, Error> {
+        if context.device() == Device::Gpu {
+            self.device(context)?;
+            return Ok(self.devices().tagged(context, tag));
+        }
+        let of_storage = self.storage().statistics_of(tag, context)?;
+        if context.device() == Device::Cpu {
+            return Ok(of_storage);
+        }
+        let of_engine = self.devices().tagged(context, tag);
+        Ok(Statistics {
+            live: of_storage.live + of_engine.live,
+            peak: of_storage.peak + of_engine.peak,
+            requests: of_storage.requests + of_engine.requests,
+            ..of_storage
         })
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
+use crate::storage::Tag;
 
 impl NDArray {
     /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, into memory
@@ -34,7 +35,7 @@ impl NDArray {
         if self.is_on_device() {
             return self.copy_slice_to_device(values);
         }
-        let mut staged = self.runtime().storage().alloc(size_of_val(values), self.context())?;
+        let mut staged = self.runtime().storage().alloc_as(Tag::NONE, size_of_val(values), self.context())?;
         staged.elements_mut::<T>(values.len()).copy_from_slice(values);
         let count = values.len();
         self.push_write("copy from slice", move |mut blob| {

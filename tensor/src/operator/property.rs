@@ -14,7 +14,7 @@ use crate::operator::parts::Workers;
 use crate::request::OpReq;
 use crate::resource::{Resource, ResourceRequest};
 use crate::shape::Shape;
-use crate::storage::{Handle, Storage};
+use crate::storage::{Handle, Storage, Tag};
 use seriatim::{Context, RunContext};
 
 /// What an operator is told beside its arrays.
@@ -67,7 +67,7 @@ impl<T: crate::Element> Scratch<T> {
         let bytes = elements.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::new(ErrorKind::TooLarge, format!("{elements} elements of scratch are more than memory has"))
         })?;
-        let block = if elements <= SMALL { None } else { Some(storage.alloc(bytes, Context::cpu(0))?) };
+        let block = if elements <= SMALL { None } else { Some(storage.alloc_as(Tag::NONE, bytes, Context::cpu(0))?) };
         Ok(Scratch { block, small: [T::default(); SMALL], elements })
     }
 

@@ -9,7 +9,7 @@
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind};
 use crate::resource::philox::Philox;
-use crate::storage::{Handle, Storage};
+use crate::storage::{Handle, Storage, Tag};
 use seriatim::{Context, Data, Engine, RefMut, Variable};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -239,7 +239,7 @@ fn grown<'a, T: Element>(
     if block.as_ref().is_none_or(|block| block.size() < bytes) {
         // Given back first: the new block may be the same.
         *block = None;
-        *block = Some(storage.alloc(bytes, Context::cpu(0))?);
+        *block = Some(storage.alloc_as(Tag::NONE, bytes, Context::cpu(0))?);
     }
     Ok(block.as_mut().expect("it was made above").elements_mut::<T>(elements))
 }

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::storage::classes::LINE;
 use crate::storage::handle::Handle;
 use crate::storage::pool::Storage;
+use crate::storage::tags::Tag;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -19,7 +20,7 @@ pub struct Boxed<T> {
 impl<T> Boxed<T> {
     pub fn new(storage: &Storage, value: T) -> Result<Boxed<T>, Error> {
         const { assert!(align_of::<T>() <= LINE) };
-        let block = storage.alloc(size_of::<T>(), seriatim::Context::cpu(0))?;
+        let block = storage.alloc_as(Tag::NONE, size_of::<T>(), seriatim::Context::cpu(0))?;
         // SAFETY: the block is as large as a `T`, aligned to a line, and nobody else has it.
         unsafe { block.address().cast::<T>().write(value) };
         Ok(Boxed { block, value: PhantomData })

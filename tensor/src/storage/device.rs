@@ -36,6 +36,11 @@ impl DeviceBlock {
         self.context
     }
 
+    /// How many bytes were asked for.
+    pub fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
     /// The memory, for an operation that reads it.
     pub fn source(&self) -> Result<&DeviceData<u8>, Error> {
         // Relaxed: the variable orders this operation behind those that write.

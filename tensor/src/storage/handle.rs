@@ -6,6 +6,7 @@
 
 use crate::dtype::{DType, Element};
 use crate::storage::pool::Storage;
+use crate::storage::tags::Tag;
 use seriatim::Context;
 use std::fmt;
 use std::ptr::NonNull;
@@ -26,6 +27,7 @@ pub struct Handle {
     pub(super) capacity: usize,
     pub(super) class: usize,
     pub(super) context: Context,
+    pub(super) tag: Tag,
 }
 
 // SAFETY: the handle alone has its block, which is plain memory.

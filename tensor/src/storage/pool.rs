@@ -9,10 +9,12 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::storage::classes::{class_of, next_classes, Pooling, CLASSES, LINE, PAGE};
+use crate::storage::counts::{Counts, Statistics, TagCounts};
 use crate::storage::handle::Handle;
 use crate::storage::settings::StorageBuilder;
 use crate::storage::slots::{List, Slots};
 use crate::storage::sync::{fence, yield_now, AtomicPtr, AtomicUsize, Ordering::*};
+use crate::storage::tags::Tag;
 use seriatim::{Context, Device};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
@@ -43,31 +45,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Storage(Arc<Pools>);
 
-/// What a storage has given out and kept, in bytes, of one kind of memory.
-///
-/// ```
-/// let storage = seriatim_tensor::storage::Storage::builder().build();
-/// let block = storage.alloc(64, Default::default())?;
-/// let now = storage.statistics(Default::default())?;
-/// assert_eq!((now.live, now.pooled, now.peak, now.requests), (64, 0, 64, 1));
-/// # drop(block);
-/// # Ok::<(), seriatim_tensor::Error>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// Bytes of the blocks that are given out.
-    pub live: usize,
-    /// Bytes of the blocks that are kept for later.
-    pub pooled: usize,
-    /// The most bytes that were ever given out at once.
-    pub peak: usize,
-    /// How many blocks were asked for.
-    pub requests: usize,
-    /// How many of them came from the system's allocator.
-    pub system_calls: usize,
-}
-
 #[derive(Debug)]
 struct Pools {
     settings: StorageBuilder,
@@ -87,28 +64,24 @@ struct Record {
 struct Pool {
     free: [List; CLASSES],
     alignment: usize,
-    live: AtomicUsize,
+    counts: Counts,
+    /// The same, of what has a tag.
+    tagged: TagCounts,
     /// Bytes from the system: those of live blocks and of kept ones.
     held: AtomicUsize,
-    peak: AtomicUsize,
-    requests: AtomicUsize,
-    system_calls: AtomicUsize,
     /// How many threads are giving kept blocks back to the system.
     releasing: AtomicUsize,
 }
 
 impl Pool {
     fn new(alignment: usize) -> Pool {
-        let count = || AtomicUsize::new(0);
         Pool {
             free: std::array::from_fn(|_| List::default()),
             alignment,
-            live: count(),
-            held: count(),
-            peak: count(),
-            requests: count(),
-            system_calls: count(),
-            releasing: count(),
+            counts: Counts::default(),
+            tagged: TagCounts::default(),
+            held: AtomicUsize::new(0),
+            releasing: AtomicUsize::new(0),
         }
     }
 
@@ -181,9 +154,16 @@ impl Storage {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn alloc(&self, bytes: usize, context: Context) -> Result<Handle, Error> {
+        self.alloc_as(Tag::current(), bytes, context)
+    }
+
+    /// The same under a tag, in whatever scope the thread is.
+    pub(crate) fn alloc_as(&self, tag: Tag, bytes: usize, context: Context) -> Result<Handle, Error> {
         let number = pool_of(context)?;
         let (pool, pools) = (&self.0.pools[number], &*self.0);
-        pool.requests.fetch_add(1, Relaxed);
+        let tagged = pool.tagged.to_count(tag);
+        pool.counts.ask();
+        tagged.into_iter().for_each(Counts::ask);
         let Some((class, size)) = class_of(bytes, pools.settings.pooling) else {
             return Err(self.exhausted(bytes, context, "no block is that large"));
         };
@@ -200,13 +180,14 @@ impl Storage {
                 (class, size, NonNull::new(address).expect("a record in a class has a block"))
             }
             None => {
-                let made = self.ask_system(pool, size);
-                (class, size, made.map_err(|why| self.exhausted(bytes, context, why))?)
+                let made = self.ask_system(pool, size).map_err(|why| self.exhausted(bytes, context, why))?;
+                tagged.into_iter().for_each(Counts::ask_system);
+                (class, size, made)
             }
         };
-        let live = pool.live.fetch_add(size, Relaxed) + size;
-        pool.peak.fetch_max(live, Relaxed);
-        Ok(Handle { storage: self.clone(), address, size: bytes, capacity: size, class, context })
+        pool.counts.begin(size);
+        tagged.into_iter().for_each(|counts| counts.begin(size));
+        Ok(Handle { storage: self.clone(), address, size: bytes, capacity: size, class, context, tag })
     }
 
     fn ask_system(&self, pool: &Pool, size: usize) -> Result<NonNull<u8>, &'static str> {
@@ -223,7 +204,7 @@ impl Storage {
                 return Err("the limit is reached");
             }
         }
-        pool.system_calls.fetch_add(1, Relaxed);
+        pool.counts.ask_system();
         // SAFETY: no size is 0.
         let address = NonNull::new(unsafe { alloc_zeroed(pool.layout(size)) });
         address.ok_or_else(|| {
@@ -284,20 +265,33 @@ impl Storage {
     /// ```
     pub fn statistics(&self, context: Context) -> Result<Statistics, Error> {
         let pool = &self.0.pools[pool_of(context)?];
-        let live = pool.live.load(Relaxed);
-        Ok(Statistics {
-            live,
-            pooled: pool.held.load(Relaxed).saturating_sub(live),
-            peak: pool.peak.load(Relaxed),
-            requests: pool.requests.load(Relaxed),
-            system_calls: pool.system_calls.load(Relaxed),
-        })
+        let counted = pool.counts.statistics();
+        Ok(Statistics { pooled: pool.held.load(Relaxed).saturating_sub(counted.live), ..counted })
+    }
+
+    /// What of it has a tag. Nothing is `pooled`: what is kept is for all requests.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
+    ///
+    /// ```
+    /// use seriatim_tensor::storage::{Storage, Tag};
+    /// let (storage, cpu) = (Storage::builder().build(), seriatim::Context::cpu(0));
+    /// let tag = Tag::new("rows")?;
+    /// let blocks = (storage.alloc(640, cpu)?, tag.scope(|| storage.alloc(64, cpu))?);
+    /// assert_eq!((storage.statistics(cpu)?.live, storage.statistics_of(tag, cpu)?.live), (704, 64));
+    /// # drop(blocks);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn statistics_of(&self, tag: Tag, context: Context) -> Result<Statistics, Error> {
+        Ok(self.0.pools[pool_of(context)?].tagged.statistics(tag))
     }
 
     /// Takes a block back, to keep it if `keep` and the settings say so.
     pub(super) fn give_back(&self, handle: &mut Handle, keep: bool) {
         let (pool, pools) = (&self.0.pools[usize::from(handle.context.device() != Device::Cpu)], &*self.0);
-        pool.live.fetch_sub(handle.capacity, Relaxed);
+        pool.counts.end(handle.capacity);
+        pool.tagged.to_count(handle.tag).into_iter().for_each(|counts| counts.end(handle.capacity));
         let keep = keep
             && pools.settings.pooling != Pooling::None
             && pool.held.load(Relaxed) <= pools.settings.most_with_kept();
