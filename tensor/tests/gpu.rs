@@ -16,8 +16,9 @@ mod programs;
 use seriatim::gpu::Immediate;
 use seriatim::{Builder, Context, Engine, Kind};
 use seriatim_tensor::operator::{list_all_ops, Op};
-use seriatim_tensor::storage::{Storage, Tag};
+use seriatim_tensor::storage::{Pooling, Storage, Tag};
 use seriatim_tensor::{DType, Distribution, Element, ErrorKind, NDArray, Number, OpReq, Runtime, Step};
+use std::time::{Duration, Instant};
 
 const KINDS: [Kind; 3] = [Kind::Naive, Kind::Pooled, Kind::PerDevice];
 const CONTEXTS: [Context; 4] = [Context::cpu(0), Context::cpu_pinned(0), Context::gpu(0), Context::gpu(1)];
@@ -207,6 +208,38 @@ fn memory_of_a_gpu_has_a_limit_and_is_used_again() {
     runtime.release_all(GPU).unwrap();
     runtime.wait_all().unwrap();
     assert_eq!(runtime.statistics(GPU).unwrap().pooled, 0);
+}
+
+/// A storage with a kind of pool of its own for some contexts, which a program uses.
+fn check_pools_of_contexts(kind: Kind, engine: &Engine) {
+    let (cpu, pinned, [keeps, keeps_none]) = (Context::cpu(0), Context::cpu_pinned(9), [GPU, Context::gpu(1)]);
+    let builder = Storage::builder().pooling(Pooling::PowersOfTwo).pooling_of(Context::cpu(7), Pooling::Pages);
+    let storage = builder.pooling_of(keeps_none, Pooling::None).build();
+    let capacity = |context| storage.alloc(9_000, context).unwrap().capacity();
+    assert_eq!((capacity(cpu), capacity(pinned)), (3 * 4096, 16_384));
+    let runtime = Runtime::builder(engine).storage(storage.clone()).build();
+    programs::program(&runtime, &CONTEXTS, 7, 60).unwrap_or_else(|said| panic!("{kind}: {said}"));
+    for gpu in [keeps, keeps_none] {
+        runtime.zeros_in([5000], DType::F32, gpu).unwrap().wait_to_write().unwrap();
+    }
+    // An operation ends before its closure is dropped, which has a share of the array.
+    let began = Instant::now();
+    let pooled = |gpu| {
+        runtime.wait_all().unwrap();
+        runtime.statistics(gpu).unwrap().pooled
+    };
+    while pooled(keeps_none) > 0 && began.elapsed() < Duration::from_secs(20) {
+        std::thread::yield_now();
+    }
+    assert_eq!(pooled(keeps_none), 0, "{kind}");
+    assert!(pooled(keeps) > 0, "{kind}");
+}
+
+#[test]
+fn each_context_has_its_own_kind_of_pool() {
+    for kind in KINDS {
+        check_pools_of_contexts(kind, &builder(kind).gpus(Immediate::new(2)).build().unwrap());
+    }
 }
 
 #[test]

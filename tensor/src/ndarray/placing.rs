@@ -106,7 +106,7 @@ impl Runtime {
             Device::Gpu => {
                 capturing::refuse("an array of a GPU is made")?;
                 let device = self.device(context).map_err(within)?;
-                let block = DeviceBlock::new(&device, bytes).map_err(within)?;
+                let block = DeviceBlock::new(&device, bytes, self.storage().keeps(context)).map_err(within)?;
                 Ok(Some(self.counted(Placed::Device(block))))
             }
             Device::CpuPinned => {

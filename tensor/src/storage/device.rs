@@ -17,15 +17,38 @@ use std::sync::Arc;
 pub(crate) struct DeviceBlock {
     data: DeviceData<u8>,
     context: Context,
+    /// Dropped after `data`, so the last share is dropped after all of the memory's owners.
+    share: Arc<Share>,
+}
+
+/// What all clones have in common.
+#[derive(Debug)]
+struct Share {
     /// Whether an operation has written it. Only operations that have declared the variable look.
-    written: Arc<AtomicBool>,
+    written: AtomicBool,
+    /// The device, if the engine is to keep nothing of its memory.
+    trimmed: Option<DeviceHandle>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.trimmed.iter().for_each(|device| _ = device.trim());
+    }
 }
 
 impl DeviceBlock {
-    pub fn new(device: &DeviceHandle, bytes: usize) -> Result<DeviceBlock, Error> {
+    /// Memory for so many bytes. If nothing is to be kept, the last clone has it freed, and what
+    /// the device was still busy with when others ended goes now.
+    pub fn new(device: &DeviceHandle, bytes: usize, is_kept: bool) -> Result<DeviceBlock, Error> {
+        let trimmed = (!is_kept).then(|| device.clone());
+        trimmed.iter().for_each(|device| _ = device.trim());
         // SAFETY: it is read through `source` only, which refuses what `fill` has not written.
         let data = unsafe { DeviceData::uninit(device, bytes) }?;
-        Ok(DeviceBlock { data, context: device.context(), written: Arc::default() })
+        Ok(DeviceBlock {
+            data,
+            context: device.context(),
+            share: Arc::new(Share { written: AtomicBool::new(false), trimmed }),
+        })
     }
 
     pub fn variable(&self) -> seriatim::Variable {
@@ -44,7 +67,7 @@ impl DeviceBlock {
     /// The memory, for an operation that reads it.
     pub fn source(&self) -> Result<&DeviceData<u8>, Error> {
         // Relaxed: the variable orders this operation behind those that write.
-        match self.written.load(Relaxed) {
+        match self.share.written.load(Relaxed) {
             true => Ok(&self.data),
             false => Err(Error::new(ErrorKind::Unwritten, "it is read, and nothing has written it")),
         }
@@ -53,7 +76,7 @@ impl DeviceBlock {
     /// Queues what writes all of it, in an operation that has declared that.
     pub fn fill(&self, queue: impl FnOnce(&DeviceData<u8>) -> Result<(), seriatim::Error>) -> Result<(), Error> {
         queue(&self.data)?;
-        self.written.store(true, Relaxed);
+        self.share.written.store(true, Relaxed);
         Ok(())
     }
 

@@ -63,6 +63,7 @@ struct Record {
 #[derive(Debug)]
 struct Pool {
     free: [List; CLASSES],
+    pooling: Pooling,
     alignment: usize,
     counts: Counts,
     /// The same, of what has a tag.
@@ -74,9 +75,10 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(alignment: usize) -> Pool {
+    fn new(pooling: Pooling, alignment: usize) -> Pool {
         Pool {
             free: std::array::from_fn(|_| List::default()),
+            pooling,
             alignment,
             counts: Counts::default(),
             tagged: TagCounts::default(),
@@ -121,7 +123,8 @@ fn pool_of(context: Context) -> Result<usize, Error> {
 impl Storage {
     /// A storage with these settings.
     pub(super) fn of(settings: StorageBuilder) -> Storage {
-        let pools = [Pool::new(LINE), Pool::new(PAGE)];
+        let of = |context, alignment| Pool::new(settings.kind_of(context), alignment);
+        let pools = [of(Context::cpu(0), LINE), of(Context::cpu_pinned(0), PAGE)];
         Storage(Arc::new(Pools { settings, pools, records: Slots::new() }))
     }
 
@@ -164,11 +167,11 @@ impl Storage {
         let tagged = pool.tagged.to_count(tag);
         pool.counts.ask();
         tagged.into_iter().for_each(Counts::ask);
-        let Some((class, size)) = class_of(bytes, pools.settings.pooling) else {
+        let Some((class, size)) = class_of(bytes, pool.pooling) else {
             return Err(self.exhausted(bytes, context, "no block is that large"));
         };
         // With a limit a block that is too large would take the room of others.
-        let larger = next_classes(class, pools.settings.pooling).filter(|_| pools.settings.limit == 0);
+        let larger = next_classes(class, pool.pooling).filter(|_| pools.settings.limit == 0);
         let classes = std::iter::once(class).chain(larger);
         let mut kept = classes.filter_map(|class| Some((class, pool.free[class].pop(&pools.records)?)));
         let (class, size, address) = match kept.next() {
@@ -287,14 +290,17 @@ impl Storage {
         Ok(self.0.pools[pool_of(context)?].tagged.statistics(tag))
     }
 
+    /// Whether memory of a context is kept for later.
+    pub(crate) fn keeps(&self, context: Context) -> bool {
+        self.0.settings.kind_of(context) != Pooling::None
+    }
+
     /// Takes a block back, to keep it if `keep` and the settings say so.
     pub(super) fn give_back(&self, handle: &mut Handle, keep: bool) {
         let (pool, pools) = (&self.0.pools[usize::from(handle.context.device() != Device::Cpu)], &*self.0);
         pool.counts.end(handle.capacity);
         pool.tagged.to_count(handle.tag).into_iter().for_each(|counts| counts.end(handle.capacity));
-        let keep = keep
-            && pools.settings.pooling != Pooling::None
-            && pool.held.load(Relaxed) <= pools.settings.most_with_kept();
+        let keep = keep && pool.pooling != Pooling::None && pool.held.load(Relaxed) <= pools.settings.most_with_kept();
         let record = keep.then(|| pools.records.take()).flatten();
         match record {
             Some(number) => {

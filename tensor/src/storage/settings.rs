@@ -6,6 +6,10 @@
 
 use crate::storage::classes::Pooling;
 use crate::storage::pool::Storage;
+use seriatim::{Context, Device};
+
+/// So many GPUs may have a kind of pool of their own.
+const GPUS: usize = 16;
 
 /// Chooses the settings of a [`Storage`].
 ///
@@ -17,7 +21,9 @@ use crate::storage::pool::Storage;
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct StorageBuilder {
-    pub(super) pooling: Pooling,
+    pooling: Pooling,
+    /// The kinds of single contexts: of `cpu`, of `cpu_pinned`, and of each GPU.
+    of_contexts: [Option<Pooling>; 2 + GPUS],
     pub(super) limit: usize,
     reserve: usize,
 }
@@ -35,6 +41,39 @@ impl StorageBuilder {
     pub fn pooling(mut self, pooling: Pooling) -> StorageBuilder {
         self.pooling = pooling;
         self
+    }
+
+    /// The same for one context. All contexts of `cpu` are one, and so are those of `cpu_pinned`.
+    ///
+    /// Memory of a GPU is the engine's, whose sizes it has with each kind. With [`Pooling::None`]
+    /// it goes back to the GPU's driver, and with it what is pinned for the GPU: whenever an array
+    /// of the GPU ends and before the next one is made, as far as the GPU is done with it. A GPU
+    /// with a number from 16 on has the kind of [`pooling`](StorageBuilder::pooling).
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// use seriatim_tensor::{storage::{Pooling, Storage}, DType, Runtime};
+    /// let engine = Engine::builder().gpus(Immediate::new(2)).build()?;
+    /// let storage = Storage::builder().pooling_of(Context::gpu(1), Pooling::None).build();
+    /// let runtime = Runtime::builder(&engine).storage(storage).build();
+    /// for (gpu, pooled) in [(Context::gpu(0), 4096), (Context::gpu(1), 0)] {
+    ///     drop(runtime.empty_in([1024], DType::F32, gpu)?);
+    ///     runtime.wait_all()?;
+    ///     assert_eq!(runtime.statistics(gpu)?.pooled, pooled);
+    /// }
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn pooling_of(mut self, context: Context, pooling: Pooling) -> StorageBuilder {
+        if let Some(of_context) = place(context).and_then(|place| self.of_contexts.get_mut(place)) {
+            *of_context = Some(pooling);
+        }
+        self
+    }
+
+    /// The kind of pool that a context has.
+    pub(super) fn kind_of(&self, context: Context) -> Pooling {
+        let of_context = place(context).and_then(|place| self.of_contexts.get(place).copied().flatten());
+        of_context.unwrap_or(self.pooling)
     }
 
     /// The most bytes to hold of each kind of memory, live and kept ones together. 0, the default,
@@ -82,5 +121,15 @@ impl StorageBuilder {
     /// ```
     pub fn build(self) -> Storage {
         Storage::of(self)
+    }
+}
+
+/// The place of a context among those that may have a kind of pool of their own.
+fn place(context: Context) -> Option<usize> {
+    match context.device() {
+        Device::Cpu => Some(0),
+        Device::CpuPinned => Some(1),
+        Device::Gpu => Some(2 + context.id() as usize),
+        _ => None,
     }
 }

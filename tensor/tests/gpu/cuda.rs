@@ -3,7 +3,7 @@
 
 use crate::client::{Count, Fault, Standin};
 use crate::programs::program;
-use crate::{builder, CONTEXTS, GPU, KINDS};
+use crate::{builder, check_pools_of_contexts, CONTEXTS, GPU, KINDS};
 use seriatim::{Context, Kind};
 use seriatim_tensor::{dlpack, DType, Error, ErrorKind, Runtime};
 use std::process::Command;
@@ -115,6 +115,18 @@ fn what_the_driver_refuses_is_a_typed_error_at_the_wait() {
         let error =
             failing(kind, "cuMemHostAlloc", |runtime| runtime.from_slice_in(&values, [6000], GPU)?.wait_to_read());
         says(&error, ErrorKind::OutOfMemory, &["gpu(0)"]);
+    }
+}
+
+#[test]
+fn each_context_has_its_own_kind_of_pool_over_the_driver() {
+    for (seed, kind) in (1..).zip(KINDS) {
+        let standin = Standin::begin(seed, 60);
+        standin.devices(2);
+        let engine = builder(kind).build().unwrap();
+        check_pools_of_contexts(kind, &engine);
+        drop(engine);
+        assert_eq!((standin.reports(), standin.count(Count::Allocations)), (vec![], 0), "{kind}");
     }
 }
 
