@@ -1,12 +1,15 @@
 //! Arrays: order, views, memory, types, and the errors of calls and of waits.
 
 mod common;
+#[path = "../examples/order.rs"]
+mod order;
 
 use common::{runtime, runtimes, Draws};
-use seriatim::{Context, Engine, Kind};
+use seriatim::{Context, Engine, Event, Kind};
 use seriatim_tensor::operator::Op;
-use seriatim_tensor::storage::Storage;
+use seriatim_tensor::storage::{Storage, Tag};
 use seriatim_tensor::{DType, Distribution, Error, ErrorKind, NDArray, Runtime};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -73,14 +76,65 @@ fn memory_is_freed_behind_the_last_reader() {
 
 #[test]
 fn the_program_of_the_document_runs() {
-    // A = 2; B = 2; B = A + B; C = A + 2; A.del()
+    for (name, runtime) in runtimes() {
+        let (b, c) = order::program(&runtime).unwrap();
+        assert_eq!((b.as_scalar::<i32>().unwrap(), c.as_scalar::<i32>().unwrap()), (4, 4), "{name}");
+    }
+}
+
+#[test]
+fn a_trace_of_the_documents_program_shows_its_order() {
+    for (name, runtime) in runtimes() {
+        runtime.engine().start_profiling();
+        let (b, c) = order::program(&runtime).unwrap();
+        runtime.wait_all().unwrap();
+        let profile = runtime.engine().profile();
+        let of = |event: &Event| order::described(&profile, event);
+        let found: BTreeMap<String, BTreeSet<String>> = profile
+            .events()
+            .iter()
+            .map(|event| {
+                let before: Vec<&Event> =
+                    order::before(&profile, event).iter().map(|at| &profile.events()[*at]).collect();
+                assert!(before.iter().all(|other| other.end <= event.start), "{name}: {} is early", of(event));
+                (of(event), before.iter().map(|other| of(other)).collect())
+            })
+            .collect();
+        // A = 2 and B = 2 wait for nothing, and B = A + B and C = A + 2 not for each other.
+        let [two_a, two_b, add, plus, delete] =
+            ["fill of A", "fill of B", "elemwise_add of A, B", "_plus_scalar of A, C", "delete variable of A"];
+        let expected = [
+            (two_a, vec![]),
+            (two_b, vec![]),
+            (add, vec![two_a, two_b]),
+            (plus, vec![two_a]),
+            (delete, vec![two_a, add, plus]),
+        ];
+        let texts = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<BTreeSet<String>>();
+        assert_eq!(found, expected.map(|(of, before)| (of.to_owned(), texts(before))).into(), "{name}");
+        drop((b, c));
+    }
+}
+
+/// The fourth to the seventh line of the document's picture: while B = 2 has not ended, C = A + 2
+/// has, and A is still there for B = A + B.
+#[test]
+fn the_program_of_the_document_goes_on_where_it_can() {
     let runtime = runtime(Kind::PerDevice, 2);
     let of = |value: i32| runtime.full([1], DType::I32, value).unwrap();
-    let (a, b) = (of(2), of(2));
+    let tag = Tag::new("A of the document").unwrap();
+    let (a, b) = (tag.scope(|| of(2)), of(0));
+    let live = || runtime.storage().statistics_of(tag, Context::cpu(0)).unwrap().live;
+    let open = hold(&b);
+    b.fill(2).unwrap();
     b.add_assign(&a).unwrap();
     let c = a.add_scalar(2.0).unwrap();
     drop(a);
-    assert_eq!((b.as_scalar::<i32>().unwrap(), c.as_scalar::<i32>().unwrap()), (4, 4));
+    assert_eq!((c.as_scalar::<i32>().unwrap(), live()), (4, 64));
+    drop(open);
+    assert_eq!(b.as_scalar::<i32>().unwrap(), 4);
+    runtime.wait_all().unwrap();
+    assert_eq!(live(), 0);
 }
 
 #[test]
