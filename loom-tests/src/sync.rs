@@ -1,8 +1,7 @@
 //! What `capi/src/sync.rs` and `tensor/src/storage/sync.rs` have, for the files of the C interface
 //! and of the arrays' storage that are included here.
 
-pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-pub use loom::thread::yield_now;
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Whether a model checker runs the code.
 pub const MODELLED: bool = true;

@@ -210,6 +210,50 @@ fn what_another_thread_gives_to_the_system_counts_as_free() {
     });
 }
 
+/// A block comes back at the limit while two requests ask for other sizes: one gets its room before
+/// that, and the other, which needs the block's room, perhaps after it. What is kept then has room
+/// beside what is live.
+#[test]
+fn what_comes_back_at_the_limit_is_not_kept_beyond_it() {
+    explore("storage, a block comes back at the limit", 3, 500, || {
+        let storage = Storage::builder().limit(5 * BLOCK).build();
+        let back = storage.alloc(2 * BLOCK, cpu()).unwrap();
+        let giver = spawn(move || drop(back));
+        let asker = {
+            let storage = storage.clone();
+            spawn(move || storage.alloc(BLOCK, cpu()).ok())
+        };
+        let own = storage.alloc(3 * BLOCK, cpu()).ok();
+        giver.join().unwrap();
+        let other = asker.join().unwrap();
+        let now = storage.statistics(cpu()).unwrap();
+        let live = own.iter().chain(&other).map(Handle::capacity).sum::<usize>();
+        assert_eq!(now.live, live, "a request that is refused is not live");
+        assert!(now.live + now.pooled <= 5 * BLOCK, "more is held than the limit: {now:?}");
+    });
+}
+
+/// The same where one of the two takes a block that was kept before.
+#[test]
+fn who_takes_a_kept_block_looks_what_is_held() {
+    explore("storage, a kept block is taken at the limit", 3, 500, || {
+        let storage = Storage::builder().limit(4 * BLOCK).build();
+        let back = storage.alloc(2 * BLOCK, cpu()).unwrap();
+        drop(storage.alloc(BLOCK, cpu()).unwrap());
+        let giver = spawn(move || drop(back));
+        let asker = {
+            let storage = storage.clone();
+            spawn(move || storage.alloc(BLOCK, cpu()).ok())
+        };
+        let own = storage.alloc(2 * BLOCK, cpu()).ok();
+        giver.join().unwrap();
+        let other = asker.join().unwrap();
+        let now = storage.statistics(cpu()).unwrap();
+        assert_eq!(now.live, own.iter().chain(&other).map(Handle::capacity).sum::<usize>());
+        assert!(now.live + now.pooled <= 4 * BLOCK, "more is held than the limit: {now:?}");
+    });
+}
+
 /// A value in a block is dropped by one thread, and its block has another value afterwards.
 #[test]
 fn a_boxed_value_is_dropped_before_its_block_has_another() {

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::storage::sync::{AtomicUsize, Ordering::Relaxed};
+use crate::storage::sync::{AtomicUsize, Ordering::*};
 use crate::storage::tags::{Tag, TAGS};
 use std::sync::OnceLock;
 
@@ -60,9 +60,22 @@ impl Counts {
         self.peak.fetch_max(live, Relaxed);
     }
 
+    /// The same, if no more than the limit is given out then.
+    pub fn begin_within(&self, limit: usize, bytes: usize) -> bool {
+        let fits = |live: usize| live.checked_add(bytes).filter(|live| *live <= limit);
+        // Acquire: pairs with the release in `end`.
+        let begun = self.live.fetch_update(Acquire, Relaxed, fits);
+        if let Ok(before) = begun {
+            self.peak.fetch_max(before + bytes, Relaxed);
+        }
+        begun.is_ok()
+    }
+
     /// Counts bytes that come back.
     pub fn end(&self, bytes: usize) {
-        self.live.fetch_sub(bytes, Relaxed);
+        // Release: who counts bytes in their room finds what was kept of them. Counting between is
+        // by read-modify-writes, which keep the release sequence.
+        self.live.fetch_sub(bytes, Release);
     }
 
     /// What is counted, and nothing kept.

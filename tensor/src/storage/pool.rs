@@ -6,6 +6,19 @@
 //!
 //! A free block is a record of `slots.rs` in the list of its class. The record has the address and
 //! the size. A block that goes back to the system leaves an empty record for the next one.
+//!
+//! **The limit.** A request counts as live before it has a block, and is refused if that is more
+//! than the limit. Then it takes a kept block, or counts a new one as held; and it gives kept blocks
+//! back to the system while more than the limit is held. So no thread waits for another, and no
+//! request is refused for what is not live. When no thread is in a call, no more than the limit is
+//! held. For take the request R that was the last to look at `held`, which all do by a
+//! read-modify-write:
+//! - If R stops because no more than the limit is held, that stays so.
+//! - If not, R has looked through all lists, and what is kept in the end has come later. A block
+//!   comes to its list before it is live no more (release in `Counts::end`, acquire in
+//!   `begin_within`). A request S that gets the room of such a block has therefore seen it come,
+//!   and R sees what S has seen (`AcqRel` in `counted`). So there is no such S: all that is kept or
+//!   live in the end was live at once, within the limit.
 
 use crate::error::{Error, ErrorKind};
 use crate::storage::classes::{class_of, next_classes, Pooling, CLASSES, LINE, PAGE};
@@ -13,7 +26,7 @@ use crate::storage::counts::{Counts, Statistics, TagCounts};
 use crate::storage::handle::Handle;
 use crate::storage::settings::StorageBuilder;
 use crate::storage::slots::{List, Slots};
-use crate::storage::sync::{fence, yield_now, AtomicPtr, AtomicUsize, Ordering::*};
+use crate::storage::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use crate::storage::tags::Tag;
 use seriatim::{Context, Device};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
@@ -70,8 +83,6 @@ struct Pool {
     tagged: TagCounts,
     /// Bytes from the system: those of live blocks and of kept ones.
     held: AtomicUsize,
-    /// How many threads are giving kept blocks back to the system.
-    releasing: AtomicUsize,
 }
 
 impl Pool {
@@ -83,20 +94,6 @@ impl Pool {
             counts: Counts::default(),
             tagged: TagCounts::default(),
             held: AtomicUsize::new(0),
-            releasing: AtomicUsize::new(0),
-        }
-    }
-
-    /// Waits until nobody is giving blocks back to the system. Those blocks are in no list any
-    /// more, and count as held until they are freed. Without the wait a request would be refused
-    /// that has room, whichever of the two threads comes first.
-    fn wait_for_releases(&self) {
-        // Acquire: pairs with the fence in `release`. The caller has seen empty lists, so it sees
-        // those counted that have emptied them.
-        fence(Acquire);
-        // Acquire: pairs with the end of `release`, so that the caller sees what is freed.
-        while self.releasing.load(Acquire) != 0 {
-            yield_now();
         }
     }
 
@@ -142,8 +139,9 @@ impl Storage {
     /// kept one of up to twice the size, else a new one.
     ///
     /// Worst case: the exchanges that other threads make on the class meanwhile; and without a
-    /// block, a call of the system's allocator. At the limit all kept blocks are given back to the
-    /// system first. If other threads do that already, the call waits for them.
+    /// block, a call of the system's allocator. At the limit kept blocks are given back to the
+    /// system first, the largest ones before others. The call waits for no other thread: while
+    /// others are just giving back blocks likewise, these are held beyond the limit.
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory), which says what was asked for, what is live and
@@ -170,8 +168,12 @@ impl Storage {
         let Some((class, size)) = class_of(bytes, pool.pooling) else {
             return Err(self.exhausted(bytes, context, "no block is that large"));
         };
+        let limit = pools.settings.limit;
+        if limit != 0 && !pool.counts.begin_within(limit, size) {
+            return Err(self.exhausted(bytes, context, "the limit is reached"));
+        }
         // With a limit a block that is too large would take the room of others.
-        let larger = next_classes(class, pool.pooling).filter(|_| pools.settings.limit == 0);
+        let larger = next_classes(class, pool.pooling).filter(|_| limit == 0);
         let classes = std::iter::once(class).chain(larger);
         let mut kept = classes.filter_map(|class| Some((class, pool.free[class].pop(&pools.records)?)));
         let (class, size, address) = match kept.next() {
@@ -180,40 +182,22 @@ impl Storage {
                 let address = record.address.swap(std::ptr::null_mut(), Relaxed);
                 let size = record.size.load(Relaxed);
                 pools.records.give(number);
+                pools.counted(pool, 0);
                 (class, size, NonNull::new(address).expect("a record in a class has a block"))
             }
             None => {
-                let made = self.ask_system(pool, size).map_err(|why| self.exhausted(bytes, context, why))?;
+                let Some(made) = pools.ask_system(pool, size) else {
+                    return Err(self.exhausted(bytes, context, "the system has no more"));
+                };
                 tagged.into_iter().for_each(Counts::ask_system);
                 (class, size, made)
             }
         };
-        pool.counts.begin(size);
+        if limit == 0 {
+            pool.counts.begin(size);
+        }
         tagged.into_iter().for_each(|counts| counts.begin(size));
         Ok(Handle { storage: self.clone(), address, size: bytes, capacity: size, class, context, tag })
-    }
-
-    fn ask_system(&self, pool: &Pool, size: usize) -> Result<NonNull<u8>, &'static str> {
-        let limit = match self.0.settings.limit {
-            0 => usize::MAX,
-            limit => limit,
-        };
-        let fits = |held: usize| held.checked_add(size).filter(|held| *held <= limit);
-        let has_room = || pool.held.fetch_update(Relaxed, Relaxed, fits).is_ok();
-        if !has_room() {
-            self.release_pool(pool);
-            pool.wait_for_releases();
-            if !has_room() {
-                return Err("the limit is reached");
-            }
-        }
-        pool.counts.ask_system();
-        // SAFETY: no size is 0.
-        let address = NonNull::new(unsafe { alloc_zeroed(pool.layout(size)) });
-        address.ok_or_else(|| {
-            pool.held.fetch_sub(size, Relaxed);
-            "the system has no more"
-        })
     }
 
     #[cold]
@@ -245,12 +229,8 @@ impl Storage {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn release_all(&self, context: Context) -> Result<(), Error> {
-        self.release_pool(&self.0.pools[pool_of(context)?]);
+        self.0.release(&self.0.pools[pool_of(context)?], usize::MAX, 0);
         Ok(())
-    }
-
-    fn release_pool(&self, pool: &Pool) {
-        self.0.release(pool);
     }
 
     /// What it has given out and kept of a context's kind of memory. That of devices is the
@@ -298,8 +278,6 @@ impl Storage {
     /// Takes a block back, to keep it if `keep` and the settings say so.
     pub(super) fn give_back(&self, handle: &mut Handle, keep: bool) {
         let (pool, pools) = (&self.0.pools[usize::from(handle.context.device() != Device::Cpu)], &*self.0);
-        pool.counts.end(handle.capacity);
-        pool.tagged.to_count(handle.tag).into_iter().for_each(|counts| counts.end(handle.capacity));
         let keep = keep && pool.pooling != Pooling::None && pool.held.load(Relaxed) <= pools.settings.most_with_kept();
         let record = keep.then(|| pools.records.take()).flatten();
         match record {
@@ -316,31 +294,63 @@ impl Storage {
                 pool.held.fetch_sub(handle.capacity, Relaxed);
             },
         }
+        // After the block is in its list, so that who gets its room finds it there.
+        pool.counts.end(handle.capacity);
+        pool.tagged.to_count(handle.tag).into_iter().for_each(|counts| counts.end(handle.capacity));
     }
 }
 
 impl Pools {
-    fn release(&self, pool: &Pool) {
-        pool.releasing.fetch_add(1, Relaxed);
-        // Release: who finds a list empty that this thread has emptied sees it counted.
-        fence(Release);
-        for list in &pool.free {
-            while let Some(number) = list.pop(&self.records) {
+    /// A new block. With a limit the caller has counted it as live, which ends here if the system
+    /// has no more.
+    fn ask_system(&self, pool: &Pool, size: usize) -> Option<NonNull<u8>> {
+        self.counted(pool, size);
+        pool.counts.ask_system();
+        // SAFETY: no size is 0.
+        let address = NonNull::new(unsafe { alloc_zeroed(pool.layout(size)) });
+        if address.is_none() {
+            pool.held.fetch_sub(size, Relaxed);
+            if self.settings.limit != 0 {
+                pool.counts.end(size);
+            }
+        }
+        address
+    }
+
+    /// Counts bytes from the system, none for a kept block, and gives kept blocks back while more
+    /// than the limit is held.
+    fn counted(&self, pool: &Pool, bytes: usize) {
+        let limit = self.settings.limit;
+        if limit == 0 {
+            if bytes != 0 {
+                pool.held.fetch_add(bytes, Relaxed);
+            }
+            return;
+        }
+        // AcqRel: the last request to count sees what those before it have seen.
+        let held = pool.held.fetch_add(bytes, AcqRel) + bytes;
+        self.release(pool, held, limit);
+    }
+
+    /// Gives kept blocks back to the system, the largest first, while more than `most` is held.
+    fn release(&self, pool: &Pool, mut held: usize, most: usize) {
+        for list in pool.free.iter().rev() {
+            while held > most {
+                let Some(number) = list.pop(&self.records) else { break };
                 let record = self.records.get(number);
                 let (address, size) = (record.address.swap(std::ptr::null_mut(), Relaxed), record.size.load(Relaxed));
                 // SAFETY: allocated with this layout by `ask_system`, and this thread has taken
                 // the record, so nobody else has the block.
                 unsafe { dealloc(address, pool.layout(size)) };
-                pool.held.fetch_sub(size, Relaxed);
+                held = pool.held.fetch_sub(size, Relaxed) - size;
                 self.records.give(number);
             }
         }
-        pool.releasing.fetch_sub(1, Release);
     }
 }
 
 impl Drop for Pools {
     fn drop(&mut self) {
-        self.pools.iter().for_each(|pool| self.release(pool));
+        self.pools.iter().for_each(|pool| self.release(pool, usize::MAX, 0));
     }
 }

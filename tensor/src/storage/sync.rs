@@ -5,8 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-pub(crate) use std::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-pub(crate) use std::thread::yield_now;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Whether a model checker runs the code.
 pub(crate) const MODELLED: bool = false;
