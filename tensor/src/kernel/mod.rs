@@ -1,16 +1,18 @@
 //! Kernels: pure functions on slices, which know nobody.
 //!
-//! `unary.rs` and `binary.rs` have functions of numbers with their derivatives, `power.rs` powers
-//! of e and hyperbolic tangents, `tree.rs` sums in a fixed order, `gemm.rs` products of matrices,
-//! `tiny.rs` small ones, `bias.rs` what is added behind them, `softmax.rs` rows of probabilities,
-//! `convolve.rs` convolutions, and `pool.rs` windows of images. `simd.rs` chooses instructions.
+//! `unary.rs`, `leaky.rs` and `binary.rs` have functions of numbers with their derivatives, `tree.rs`
+//! sums in a fixed order, `gemm.rs` products of matrices, `tiny.rs` small ones, `bias.rs` what is
+//! added behind them, `softmax.rs` rows of probabilities, `convolve.rs` convolutions, and `pool.rs`
+//! windows of images. `simd.rs` chooses instructions, and `math.rs` has the functions of one number
+//! that its loops call.
 
 pub(crate) mod bias;
 pub(crate) mod binary;
 pub(crate) mod convolve;
 pub(crate) mod gemm;
+pub(crate) mod leaky;
+pub(crate) mod math;
 pub(crate) mod pool;
-pub(crate) mod power;
 pub(crate) mod simd;
 pub(crate) mod softmax;
 pub(crate) mod tiny;

@@ -1,11 +1,12 @@
 //! Functions of one number and their derivatives, on slices.
 //!
 //! Used by `operator/elementwise.rs`, which registers an operator for each. A gradient uses the
-//! number, the function's value or neither, and is multiplied by the gradient by the value.
+//! number, the function's value or neither, and is multiplied by the gradient by the value. Loops
+//! run by `simd.rs`; the functions of `math.rs` become instructions on whole registers there.
 
 #![forbid(unsafe_code)]
 
-use crate::kernel::power::Power;
+use crate::kernel::math::Math;
 use crate::kernel::simd::{self, Loops};
 use num_traits::Float;
 
@@ -33,55 +34,77 @@ pub(crate) struct Unary {
 }
 
 /// A constant of the type.
+#[inline(always)]
 fn c<F: Float>(value: f64) -> F {
     F::from(value).expect("both types of floats have it, rounded")
 }
 
-/// A function of each element.
-struct One<'a, T, F> {
-    x: &'a [T],
-    out: &'a mut [T],
-    of: F,
+/// A function of the table on slices. It is `wide` if whole registers need the instructions that
+/// `simd.rs` chooses. Others are compiled once, and cost less on short slices.
+macro_rules! forward {
+    ($name:ident, |$x:ident| $value:expr) => {
+        pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
+            for (out, $x) in out.iter_mut().zip(x) {
+                let $x = *$x;
+                *out = $value;
+            }
+        }
+    };
+    ($name:ident, wide |$x:ident| $value:expr) => {
+        pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
+            struct Each<'a, F>(&'a [F], &'a mut [F]);
+            impl<F: Special> Loops for Each<'_, F> {
+                #[inline(always)]
+                fn run<const FMA: bool>(self) {
+                    for (out, $x) in self.1.iter_mut().zip(self.0) {
+                        let $x = *$x;
+                        *out = $value;
+                    }
+                }
+            }
+            simd::run(Each(x, out));
+        }
+    };
 }
 
-impl<T: Float, F: Fn(T) -> T> Loops for One<'_, T, F> {
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let One { x, out, of } = self;
-        out.iter_mut().zip(x).for_each(|(out, x)| *out = of(*x));
-    }
-}
-
-/// A function of each two elements.
-struct Two<'a, T, F> {
-    g: &'a [T],
-    v: &'a [T],
-    out: &'a mut [T],
-    of: F,
-}
-
-impl<T: Float, F: Fn(T, T) -> T> Loops for Two<'_, T, F> {
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Two { g, v, out, of } = self;
-        out.iter_mut().zip(g).zip(v).for_each(|((out, g), v)| *out = of(*g, *v));
-    }
+/// A gradient likewise.
+macro_rules! backward {
+    ($name:ident, |$g:ident, $v:pat_param| $gradient:expr) => {
+        pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
+            for ((out, $g), v) in out.iter_mut().zip(g).zip(v) {
+                let ($g, $v) = (*$g, *v);
+                *out = $gradient;
+            }
+        }
+    };
+    ($name:ident, wide |$g:ident, $v:pat_param| $gradient:expr) => {
+        pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
+            struct Each<'a, F>(&'a [F], &'a [F], &'a mut [F]);
+            impl<F: Special> Loops for Each<'_, F> {
+                #[inline(always)]
+                fn run<const FMA: bool>(self) {
+                    for ((out, $g), v) in self.2.iter_mut().zip(self.0).zip(self.1) {
+                        let ($g, $v) = (*$g, *v);
+                        *out = $gradient;
+                    }
+                }
+            }
+            simd::run(Each(g, v, out));
+        }
+    };
 }
 
 macro_rules! table {
-    ($($name:ident, $about:literal, |$x:ident| $value:expr, $uses:ident |$g:ident, $v:pat_param| $gradient:expr;)*) => {
+    ($($name:ident, $about:literal, $($how:ident)? |$x:ident| $value:expr,
+        $uses:ident $($back:ident)? |$g:ident, $v:pat_param| $gradient:expr;)*) => {
         mod forward {
             use super::*;
-            $(pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
-                simd::run(One { x, out, of: |$x: F| $value });
-            })*
+            $(forward!($name, $($how)? |$x| $value);)*
         }
 
         mod backward {
             use super::*;
-            $(pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
-                simd::run(Two { g, v, out, of: |$g: F, $v: F| $gradient });
-            })*
+            $(backward!($name, $($back)? |$g, $v| $gradient);)*
         }
 
         /// All of them.
@@ -100,23 +123,23 @@ table! {
     reciprocal, "1 / x", |x| x.recip(), Output |g, y| -g * y * y;
     abs, "The absolute value", |x| x.abs(), Input |g, x| g * sign_of(x);
     sign, "-1, 0 or 1", |x| sign_of(x), Nothing |_g, _| F::zero();
-    rint, "The nearest whole number, of two the smaller", |x| round_down_ties(x), Nothing |_g, _| F::zero();
-    ceil, "The least whole number from x on", |x| x.ceil(), Nothing |_g, _| F::zero();
-    floor, "The greatest whole number up to x", |x| x.floor(), Nothing |_g, _| F::zero();
-    trunc, "x without its fraction", |x| x.trunc(), Nothing |_g, _| F::zero();
-    fix, "The whole number next to x towards zero", |x| x.trunc(), Nothing |_g, _| F::zero();
-    round, "The nearest whole number, of two the farther from zero", |x| x.round(), Nothing |_g, _| F::zero();
+    rint, "The nearest whole number, of two the smaller", wide |x| round_down_ties(x), Nothing |_g, _| F::zero();
+    ceil, "The least whole number from x on", wide |x| x.ceil(), Nothing |_g, _| F::zero();
+    floor, "The greatest whole number up to x", wide |x| x.floor(), Nothing |_g, _| F::zero();
+    trunc, "x without its fraction", wide |x| x.trunc(), Nothing |_g, _| F::zero();
+    fix, "The whole number next to x towards zero", wide |x| x.trunc(), Nothing |_g, _| F::zero();
+    round, "The nearest whole number, of two the farther from zero", wide |x| x.round(), Nothing |_g, _| F::zero();
     square, "x²", |x| x * x, Input |g, x| g * (x + x);
-    sqrt, "The square root", |x| x.sqrt(), Output |g, y| g * c::<F>(0.5) / y;
-    rsqrt, "1 / √x", |x| x.sqrt().recip(), Input |g, x| g * c::<F>(-0.5) / (x * x.sqrt());
+    sqrt, "The square root", wide |x| x.sqrt(), Output |g, y| g * c::<F>(0.5) / y;
+    rsqrt, "1 / √x", wide |x| x.sqrt().recip(), Input |g, x| g * c::<F>(-0.5) / (x * x.sqrt());
     cbrt, "The cube root", |x| x.cbrt(), Output |g, y| g / (c::<F>(3.0) * y * y);
     rcbrt, "1 / ∛x", |x| x.cbrt().recip(), Input |g, x| -g / (c::<F>(3.0) * x * x.cbrt());
-    exp, "eˣ", |x| x.exp(), Output |g, y| g * y;
-    expm1, "eˣ - 1", |x| x.exp_m1(), Output |g, y| g * (y + F::one());
-    log, "The natural logarithm", |x| x.ln(), Input |g, x| g / x;
+    exp, "eˣ", wide |x| x.exp_by::<FMA>(), Output |g, y| g * y;
+    expm1, "eˣ - 1", wide |x| x.exp_m1_by::<FMA>(), Output |g, y| g * (y + F::one());
+    log, "The natural logarithm", wide |x| x.ln_by::<FMA>(), Input |g, x| g / x;
     log2, "The logarithm to the base 2", |x| x.log2(), Input |g, x| g / (x * c(std::f64::consts::LN_2));
     log10, "The logarithm to the base 10", |x| x.log10(), Input |g, x| g / (x * c(std::f64::consts::LN_10));
-    log1p, "The natural logarithm of 1 + x", |x| x.ln_1p(), Input |g, x| g / (F::one() + x);
+    log1p, "The natural logarithm of 1 + x", wide |x| x.ln_1p_by::<FMA>(), Input |g, x| g / (F::one() + x);
     sin, "The sine", |x| x.sin(), Input |g, x| g * x.cos();
     cos, "The cosine", |x| x.cos(), Input |g, x| -g * x.sin();
     tan, "The tangent", |x| x.tan(), Output |g, y| g * (F::one() + y * y);
@@ -125,7 +148,7 @@ table! {
     arctan, "The angle whose tangent is x", |x| x.atan(), Input |g, x| g / (F::one() + x * x);
     sinh, "The hyperbolic sine", |x| x.sinh(), Input |g, x| g * x.cosh();
     cosh, "The hyperbolic cosine", |x| x.cosh(), Input |g, x| g * x.sinh();
-    tanh, "The hyperbolic tangent", |x| x.tangent(), Output |g, y| g * (F::one() - y * y);
+    tanh, "The hyperbolic tangent", wide |x| x.tanh_by::<FMA>(), Output |g, y| g * (F::one() - y * y);
     arcsinh, "Whose hyperbolic sine x is", |x| arsinh_of(x), Input |g, x| g / (x * x + F::one()).sqrt();
     arccosh, "Whose hyperbolic cosine x is", |x| arcosh_of(x), Input |g, x| g / (x * x - F::one()).sqrt();
     arctanh, "Whose hyperbolic tangent x is", |x| x.atanh(), Input |g, x| g / (F::one() - x * x);
@@ -137,13 +160,19 @@ table! {
     gammaln, "The logarithm of the gamma function's absolute value", |x| x.lgamma(), Input |g, x| g * x.digamma();
     relu, "x if it is above 0, else 0", |x| if x > F::zero() || x.is_nan() { x } else { F::zero() },
         Output |g, y| if y > F::zero() { g } else { F::zero() };
-    sigmoid, "1 / (1 + e⁻ˣ)", |x| sigmoid_of(x), Output |g, y| g * y * (F::one() - y);
-    softrelu, "The logarithm of 1 + eˣ", |x| x.max(F::zero()) + (-x.abs()).exp().ln_1p(),
-        Input |g, x| g * sigmoid_of(x);
+    sigmoid, "1 / (1 + e⁻ˣ)", wide |x| x.sigmoid_by::<FMA>(), Output |g, y| g * y * (F::one() - y);
+    softrelu, "The logarithm of 1 + eˣ", wide |x| x.max(F::zero()) + (-x.abs()).exp_by::<FMA>().ln_1p_by::<FMA>(),
+        Input wide |g, x| g * x.sigmoid_by::<FMA>();
     softsign, "x / (1 + |x|)", |x| x / (F::one() + x.abs()),
         Input |g, x| g / ((F::one() + x.abs()) * (F::one() + x.abs()));
 }
 
+/// The table's sigmoid function.
+pub(crate) fn sigmoid<F: Special>(x: &[F], out: &mut [F]) {
+    forward::sigmoid(x, out);
+}
+
+#[inline(always)]
 fn sign_of<F: Float>(x: F) -> F {
     if x > F::zero() {
         F::one()
@@ -154,6 +183,7 @@ fn sign_of<F: Float>(x: F) -> F {
     }
 }
 
+#[inline(always)]
 fn round_down_ties<F: Float>(x: F) -> F {
     let (floor, ceil) = (x.floor(), x.ceil());
     if x - floor <= ceil - x {
@@ -183,12 +213,8 @@ fn arcosh_of<F: Float>(x: F) -> F {
     }
 }
 
-fn sigmoid_of<F: Float>(x: F) -> F {
-    (F::one() + (-x).exp()).recip()
-}
-
 /// Functions that the standard library has not.
-pub(crate) trait Special: Power {
+pub(crate) trait Special: Math {
     fn tgamma(self) -> Self;
     fn lgamma(self) -> Self;
     fn digamma(self) -> Self;
@@ -249,6 +275,30 @@ mod tests {
         assert!(((-0.5f64).digamma() - 0.036_489_973_978_576_52).abs() < 1e-12);
         assert!((5.0f64.tgamma() - 24.0).abs() < 1e-12 && (0.5f64.lgamma() - 0.572_364_942_924_700_1).abs() < 1e-14);
         assert!((-2.0f64).digamma().is_nan());
+    }
+
+    /// A register holds several elements, and the last ones of a slice are computed one by one.
+    #[test]
+    fn an_element_does_not_depend_on_its_place() {
+        let x: Vec<f32> = (0..131).map(|at| (at as f32 - 60.0) * 0.37).collect();
+        for entry in TABLE {
+            let (forward, backward) = entry.f32;
+            let mut whole = (vec![0.0; x.len()], vec![0.0; x.len()]);
+            forward(&x, &mut whole.0);
+            backward(&x, &x, &mut whole.1);
+            for count in [1, 7, 33] {
+                for from in 0..x.len() - count {
+                    let (part, mut out) = (&x[from..][..count], vec![0.0; count]);
+                    forward(part, &mut out);
+                    let is_same = |out: &[f32], whole: &[f32]| {
+                        out.iter().zip(&whole[from..]).all(|(one, other)| one.to_bits() == other.to_bits())
+                    };
+                    assert!(is_same(&out, &whole.0), "{} of {count} from {from}", entry.name);
+                    backward(part, part, &mut out);
+                    assert!(is_same(&out, &whole.1), "gradient of {}, {count} from {from}", entry.name);
+                }
+            }
+        }
     }
 
     #[test]

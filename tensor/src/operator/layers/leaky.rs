@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use crate::dtype::Element;
 use crate::error::{Error, ErrorKind};
+use crate::kernel::leaky as kernel;
+use crate::kernel::math::Math;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::layers::dropout::draw;
-use crate::operator::map::{map, with_float};
+use crate::operator::map::{map, map_in_parts, with_float};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
@@ -51,30 +54,20 @@ struct Leaky {
     parameters: LeakyParameters,
 }
 
-/// The share of the normal distribution below x.
-fn below(x: f64) -> f64 {
-    0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
-}
-
 impl Leaky {
     fn is(&self, function: Function) -> bool {
         self.parameters.act_type == function
     }
 
-    /// The function, and its derivative, for those of one array.
-    fn of(&self, x: f64) -> (f64, f64) {
-        let slope = self.parameters.slope;
+    /// The function, for those of one array.
+    fn of<T: Element + Math>(&self) -> kernel::Leaky<T> {
+        let of = |value: f64| T::from_number(value.to_number());
+        let slope = of(self.parameters.slope);
         match self.parameters.act_type {
-            Function::Elu if x > 0.0 => (x, 1.0),
-            Function::Elu => (slope * x.exp_m1(), slope * x.exp()),
-            Function::Selu if x > 0.0 => (SELU_SCALE * x, SELU_SCALE),
-            Function::Selu => (SELU_SCALE * SELU_SLOPE * x.exp_m1(), SELU_SCALE * SELU_SLOPE * x.exp()),
-            Function::Gelu => {
-                let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
-                (x * below(x), below(x) + x * density)
-            }
-            _ if x > 0.0 => (x, 1.0),
-            _ => (slope * x, slope),
+            Function::Gelu => kernel::Leaky::Gelu,
+            Function::Elu => kernel::Leaky::Elu { scale: T::one(), slope },
+            Function::Selu => kernel::Leaky::Elu { scale: of(SELU_SCALE), slope: of(SELU_SLOPE) },
+            _ => kernel::Leaky::Linear { slope },
         }
     }
 
@@ -203,8 +196,9 @@ impl Operator for Leaky {
                     }
                 })
             }),
-            _ => map::<f64>(&[data], &mut out_data[0], req[0], |x, out| {
-                out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = self.of(*x).0);
+            _ => with_float!(data.dtype(), W => {
+                let of = self.of::<W>();
+                map_in_parts::<W>(ctx.workers(), &[data], &mut out_data[0], req[0], |x, out| of.forward(x[0], out))
             }),
         }
     }
@@ -259,10 +253,11 @@ impl Operator for Leaky {
                     out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, grad), factor)| *out = grad * factor);
                 })
             }),
-            _ => map::<f64>(&[grad, in_data.get(0)?], &mut in_grad[0], req[0], |x, out| {
-                for ((out, grad), x) in out.iter_mut().zip(x[0]).zip(x[1]) {
-                    *out = grad * self.of(*x).1;
-                }
+            _ => with_float!(grad.dtype(), W => {
+                let (of, inputs) = (self.of::<W>(), [grad, in_data.get(0)?]);
+                map_in_parts::<W>(ctx.workers(), &inputs, &mut in_grad[0], req[0], |x, out| {
+                    of.backward(x[0], x[1], out);
+                })
             }),
         }
     }

@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
+use crate::kernel::unary::sigmoid;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::map::{copy, map, with_float, zero};
+use crate::operator::map::{copy, map, map_in_parts, with_float, zero};
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::softmax::Normalization;
@@ -160,7 +161,7 @@ impl OperatorProperty for Regression {
 impl Operator for Regression {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
@@ -169,9 +170,9 @@ impl Operator for Regression {
         if self.kind != Kind::Logistic {
             return copy(&in_data[0], &mut out_data[0], req[0]);
         }
-        with_float!(in_data[0].dtype(), W => map::<W>(&in_data[..1], &mut out_data[0], req[0], |x, out| {
-            out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = (1.0 + (-x).exp()).recip());
-        }))
+        with_float!(in_data[0].dtype(), W => {
+            map_in_parts::<W>(ctx.workers(), &in_data[..1], &mut out_data[0], req[0], |x, out| sigmoid(x[0], out))
+        })
     }
 
     fn backward(
