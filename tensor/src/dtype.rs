@@ -142,6 +142,18 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + Send + Sync + 'stat
     fn from_number(number: Number) -> Self;
 }
 
+/// The value as an `f32`; one between two of them becomes the one whose last bit is set. Rounded
+/// again to fewer bits, it is what the value is if it is rounded once.
+#[inline]
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) == value || value.is_nan() {
+        return near;
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1)
+}
+
 macro_rules! elements {
     ($($type:ty, $dtype:ident, $variant:ident as $wide:ty, $from_whole:expr, $from_float:expr;)*) => {$(
         impl sealed::Sealed for $type {}
@@ -167,8 +179,8 @@ macro_rules! elements {
 elements! {
     f32, F32, Float as f64, |value: i64| value as f32, |value: f64| value as f32;
     f64, F64, Float as f64, |value: i64| value as f64, |value: f64| value;
-    f16, F16, Float as f64, |value: i64| f16::from_f64(value as f64), f16::from_f64;
-    bf16, Bf16, Float as f64, |value: i64| bf16::from_f64(value as f64), bf16::from_f64;
+    f16, F16, Float as f64, |value: i64| f16::from_f32(to_odd(value as f64)), |value| f16::from_f32(to_odd(value));
+    bf16, Bf16, Float as f64, |value: i64| bf16::from_f32(to_odd(value as f64)), |value| bf16::from_f32(to_odd(value));
     i8, I8, Whole as i64, |value: i64| value as i8, |value: f64| value as i8;
     u8, U8, Whole as i64, |value: i64| value as u8, |value: f64| value as u8;
     i32, I32, Whole as i64, |value: i64| value as i32, |value: f64| value as i32;
@@ -220,3 +232,26 @@ macro_rules! with_type {
     };
 }
 pub(crate) use with_type;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_16_bits_are_rounded_once() {
+        // A little above the middle between two numbers: the nearer is the upper one, by a bit that
+        // an `f32` has last, or has not.
+        let little = [2f64.powi(-23), 2f64.powi(-50)];
+        for little in little {
+            let half = |value: f64| f16::from_number(Number::Float(value)).to_f64();
+            let upper = |value: f64| bf16::from_number(Number::Float(value)).to_f64();
+            assert_eq!(half(1.0 + 2f64.powi(-11) + little), 1.0 + 2f64.powi(-10));
+            assert_eq!(upper(1.0 + 2f64.powi(-8) + little), 1.0 + 2f64.powi(-7));
+            assert_eq!([half(1.0 + 2f64.powi(-11)), upper(1.0 + 2f64.powi(-8))], [1.0; 2], "a tie is even");
+            assert_eq!(upper(-1.0 - 3.0 * 2f64.powi(-8) + little), -1.0 - 2f64.powi(-7));
+        }
+        let [largest, least] = [f64::MAX, 1e-300].map(|value| bf16::from_number(Number::Float(value)));
+        assert_eq!([largest, least], [bf16::INFINITY, bf16::ZERO]);
+        assert!(f16::from_number(Number::Float(f64::NAN)).is_nan());
+    }
+}

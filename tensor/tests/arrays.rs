@@ -175,6 +175,26 @@ fn arrays_of_every_type_are_made_and_converted() {
 }
 
 #[test]
+fn a_cast_has_the_same_bits_in_any_layout() {
+    let runtime = Runtime::global().unwrap();
+    // With ties of 16 bits, and with more digits than they or an f32 have.
+    let mut values: Vec<f64> = (0..300).map(|at| f64::from(at) * 0.37 - 50.0).collect();
+    values.extend([1.0 + 2f64.powi(-8), 1.0 + 2f64.powi(-8) + 2f64.powi(-23), 1.0 + 2f64.powi(-11), 70_000.0, 1e300]);
+    values.extend([f64::INFINITY, -0.0, 1e-42, 16_777_217.0]);
+    for from in DType::ALL {
+        let x = runtime.from_slice(&values, [values.len()]).unwrap().astype(from).unwrap();
+        // Each second element of one with all of them twice.
+        let apart = NDArray::stack(&[&x, &x], 1).unwrap().slice(1, 0, 1, 1).unwrap();
+        for to in DType::ALL {
+            let [one, other] = [&x, &apart].map(|x| x.astype(to).unwrap().astype(DType::F64).unwrap());
+            let [one, other] = [one, other].map(|x| x.to_vec::<f64>().unwrap());
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<u64>>();
+            assert_eq!(bits(&one), bits(&other), "{from} {to}");
+        }
+    }
+}
+
+#[test]
 fn arrays_without_axes_or_elements_work() {
     let runtime = Runtime::global().unwrap();
     let number = runtime.from_slice(&[3.0f32], [0usize; 0]).unwrap();
