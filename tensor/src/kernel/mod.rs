@@ -9,6 +9,7 @@
 
 pub(crate) mod bias;
 pub(crate) mod binary;
+pub(crate) mod centre;
 pub(crate) mod convert;
 pub(crate) mod convolve;
 pub(crate) mod gemm;

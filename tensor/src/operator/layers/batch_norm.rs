@@ -8,9 +8,9 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
+use crate::kernel::centre::centre;
 use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::layers::layer_norm::centre;
 use crate::operator::map::{with_float, zero};
 use crate::operator::ordered::Ordered;
 use crate::operator::parameters::Parameters;

@@ -4,6 +4,7 @@
 
 use crate::dtype::Element;
 use crate::error::Error;
+use crate::kernel::centre::{centre, scale};
 use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::with_float;
@@ -14,7 +15,6 @@ use crate::operator::softmax::rows;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
-use num_traits::Float;
 use smallvec::SmallVec;
 
 /// Of `LayerNorm`.
@@ -34,17 +34,6 @@ pub(crate) struct LayerNormParameters {
 #[derive(Clone, Debug)]
 struct LayerNorm {
     parameters: LayerNormParameters,
-}
-
-/// Turns a row into differences to its mean; returns the mean and the variance.
-pub(super) fn centre<T: Float>(row: &mut [T], squares: &mut [T]) -> (T, T) {
-    let count = T::from(row.len()).unwrap_or(T::one()).max(T::one());
-    let mean = sum(row, |a, b| a + b) / count;
-    for (value, square) in row.iter_mut().zip(squares.iter_mut()) {
-        *value = *value - mean;
-        *square = *value * *value;
-    }
-    (mean, sum(squares, |a, b| a + b) / count)
 }
 
 impl OperatorProperty for LayerNorm {
@@ -108,24 +97,40 @@ impl Operator for LayerNorm {
         let axis = in_data[0].shape().axis(self.parameters.axis)?;
         with_float!(in_data[0].dtype(), W => {
             let (layout, count, length) = rows(in_data[0].layout(), axis)?;
-            let mut reader = in_data[0].reader_along::<W>(&layout);
             let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
             let (gamma, beta) = (gamma.get(), beta.get());
+            let eps = self.parameters.eps as W;
+            let of_row = |row: &mut [W], squares: &mut [W]| {
+                let (mean, variance) = centre(row, squares);
+                let deviation = (variance + eps).sqrt();
+                scale(row, deviation.recip(), gamma, beta);
+                (mean, deviation)
+            };
             let mut scratch = ctx.scratch::<W>(2 * length)?;
             let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
+            let mut writers = (means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
+            let is_last = axis + 1 == in_data[0].shape().rank();
+            if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), is_last) {
+                if let Some(out) = out.as_mut_slice::<W>() {
+                    let length = length.max(1);
+                    for (row, from) in out.chunks_exact_mut(length).zip(from.chunks_exact(length)) {
+                        row.copy_from_slice(from);
+                        let (mean, deviation) = of_row(row, squares);
+                        writers.0.put(&[mean]);
+                        writers.1.put(&[deviation]);
+                    }
+                    return Ok(());
+                }
+            }
+            let mut reader = in_data[0].reader_along::<W>(&layout);
             let layout = rows(out.layout(), axis)?.0;
-            let mut writers = (out.writer_along::<W>(&layout, req[0]), means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
+            let mut writer = out.writer_along::<W>(&layout, req[0]);
             for _ in 0..count {
                 reader.fill(row);
-                let (mean, variance) = centre(row, squares);
-                let deviation = (variance + self.parameters.eps as W).sqrt();
-                let inverse = deviation.recip();
-                for ((value, gamma), beta) in row.iter_mut().zip(gamma).zip(beta) {
-                    *value = *value * inverse * gamma + beta;
-                }
-                writers.0.put(row);
-                writers.1.put(&[mean]);
-                writers.2.put(&[deviation]);
+                let (mean, deviation) = of_row(row, squares);
+                writer.put(row);
+                writers.0.put(&[mean]);
+                writers.1.put(&[deviation]);
             }
         });
         Ok(())
