@@ -90,7 +90,11 @@ impl Runtime {
             // rounding, and then it belongs to the last class that has a share.
             let last = ends.partition_point(|end| *end < sum);
             let class = |point: f64| ends.partition_point(|end| *end <= point * sum).min(last) as i64;
-            fill(size, blob, |pair| of.pair(generator, pair).map(class));
+            fill(size, blob, |pair, block| {
+                let mut points = [0.0; BLOCK];
+                of.fill(generator, pair, &mut points[..block.len()]);
+                block.iter_mut().zip(&points).for_each(|(place, point)| *place = class(*point));
+            });
         })?;
         Ok(array)
     }
@@ -114,10 +118,13 @@ impl NDArray {
         self.check_writable()?;
         let size = self.size();
         self.draw("random", size.div_ceil(2), move |generator, blob| {
-            if blob.dtype().is_float() {
-                fill(size, blob, |pair| distribution.pair(generator, pair));
+            let floats = |pair, block: &mut [f64]| distribution.fill(generator, pair, block);
+            if let Some(values) = blob.as_mut_slice::<f32>() {
+                fill_slice(values, floats);
+            } else if blob.dtype().is_float() {
+                fill(size, blob, floats);
             } else {
-                fill(size, blob, |pair| distribution.whole_pair(generator, pair));
+                fill(size, blob, |pair, block| distribution.fill_whole(generator, pair, block));
             }
         })
     }
@@ -140,13 +147,21 @@ impl NDArray {
     }
 }
 
-fn fill<W: Element>(size: usize, blob: &mut BlobMut<'_>, pair: impl Fn(u64) -> [W; 2]) {
+/// Has `make` draw block after block, each from its first pair of elements on, and writes them.
+fn fill<W: Element>(size: usize, blob: &mut BlobMut<'_>, make: impl Fn(u64, &mut [W])) {
     let (mut writer, mut block) = (blob.writer::<W>(OpReq::Write), [W::default(); BLOCK]);
     for first in (0..size).step_by(BLOCK) {
-        let count = BLOCK.min(size - first);
-        for (at, place) in block[..count.next_multiple_of(2)].chunks_exact_mut(2).enumerate() {
-            place.copy_from_slice(&pair((first / 2 + at) as u64));
-        }
-        writer.put(&block[..count]);
+        let block = &mut block[..BLOCK.min(size - first)];
+        make(first as u64 / 2, block);
+        writer.put(block);
+    }
+}
+
+/// The same for elements that lie one after the other.
+fn fill_slice(values: &mut [f32], make: impl Fn(u64, &mut [f64])) {
+    let mut block = [0.0; BLOCK];
+    for (first, values) in (0..).step_by(BLOCK / 2).zip(values.chunks_mut(BLOCK)) {
+        make(first, &mut block[..values.len()]);
+        values.iter_mut().zip(&block).for_each(|(place, value)| *place = *value as f32);
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
+use crate::resource::lanes::{self, Turn};
 use crate::resource::philox::Philox;
 use crate::resource::rejection;
 
@@ -76,11 +77,6 @@ pub enum Distribution {
     },
 }
 
-/// A number from 0 on and below 1 with 53 random bits.
-fn unit(low: u32, high: u32) -> f64 {
-    ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-}
-
 impl Distribution {
     /// Checks the parameters.
     pub(crate) fn check(self) -> Result<(), Error> {
@@ -106,27 +102,49 @@ impl Distribution {
         }
     }
 
-    /// Elements `2 * pair` and `2 * pair + 1` of a fill that begins where `generator` stands. Whole
-    /// numbers beyond 2⁵³ have more bits than an `f64`, so they come apart.
-    pub(crate) fn pair(self, generator: &Philox, pair: u64) -> [f64; 2] {
-        let [a, b, c, d] = generator.block_ahead(pair);
-        let (one, two) = (unit(a, b), unit(c, d));
-        match self {
-            Distribution::Uniform { low, high } => [one, two].map(|u| low + u * (high - low)),
-            Distribution::Normal { mean, deviation } => {
-                let radius = (-2.0 * (1.0 - one).ln()).sqrt() * deviation;
-                let (sine, cosine) = (std::f64::consts::TAU * two).sin_cos();
-                [mean + radius * cosine, mean + radius * sine]
+    /// Elements from `2 * pair` on of a fill that begins where `generator` stands. Whole numbers
+    /// beyond 2⁵³ have more bits than an `f64`, so they come apart.
+    pub(crate) fn fill(self, generator: &Philox, pair: u64, out: &mut [f64]) {
+        let turn = match self {
+            Distribution::Uniform { low, high } => Turn::Uniform { low, width: high - low },
+            Distribution::Normal { mean, deviation } => Turn::Normal { mean, deviation },
+            Distribution::Exponential { rate } => Turn::Exponential { rate },
+            Distribution::Bernoulli { probability } => Turn::Below(probability),
+            _ => {
+                for (pair, out) in (pair..).zip(out.chunks_mut(2)) {
+                    out.copy_from_slice(&self.drawn_pair(generator, pair)[..out.len()]);
+                }
+                return;
             }
-            Distribution::Exponential { rate } => [one, two].map(|u| -(1.0 - u).ln() / rate),
-            Distribution::Gamma { .. } | Distribution::Poisson { .. } | Distribution::NegativeBinomial { .. } => {
-                // An element may take any number of draws: it has a generator of its own.
-                let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-                [word(a, b), word(c, d)].map(|seed| self.reject(&mut Philox::new(seed, 1)))
+        };
+        lanes::fill(generator, pair, turn, out);
+    }
+
+    /// The same for whole numbers.
+    pub(crate) fn fill_whole(self, generator: &Philox, pair: u64, out: &mut [i64]) {
+        const BLOCK: usize = 128;
+        if let Distribution::Whole { .. } = self {
+            for (pair, out) in (pair..).zip(out.chunks_mut(2)) {
+                out.copy_from_slice(&self.whole_pair(generator, pair)[..out.len()]);
             }
-            Distribution::Bernoulli { probability } => [one, two].map(|u| f64::from(u8::from(u < probability))),
-            Distribution::Whole { .. } => self.whole_pair(generator, pair).map(|whole| whole as f64),
+            return;
         }
+        let mut values = [0.0; BLOCK];
+        for (pair, out) in (pair..).step_by(BLOCK / 2).zip(out.chunks_mut(BLOCK)) {
+            self.fill(generator, pair, &mut values[..out.len()]);
+            out.iter_mut().zip(&values).for_each(|(place, value)| *place = *value as i64);
+        }
+    }
+
+    /// Two elements of a distribution that `lanes.rs` has not.
+    fn drawn_pair(self, generator: &Philox, pair: u64) -> [f64; 2] {
+        if let Distribution::Whole { .. } = self {
+            return self.whole_pair(generator, pair).map(|whole| whole as f64);
+        }
+        let [a, b, c, d] = generator.block_ahead(pair);
+        // An element may take any number of draws: it has a generator of its own.
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [word(a, b), word(c, d)].map(|seed| self.reject(&mut Philox::new(seed, 1)))
     }
 
     /// One number of a distribution that is drawn by rejection.
@@ -142,7 +160,7 @@ impl Distribution {
         }
     }
 
-    /// The same for whole numbers.
+    /// Elements `2 * pair` and `2 * pair + 1`, as whole numbers.
     pub(crate) fn whole_pair(self, generator: &Philox, pair: u64) -> [i64; 2] {
         match self {
             Distribution::Whole { low, high } => {
@@ -154,7 +172,11 @@ impl Distribution {
                 };
                 [scale(a, b), scale(c, d)]
             }
-            _ => self.pair(generator, pair).map(|value| value as i64),
+            _ => {
+                let mut values = [0.0; 2];
+                self.fill(generator, pair, &mut values);
+                values.map(|value| value as i64)
+            }
         }
     }
 }
@@ -167,7 +189,9 @@ mod tests {
 
     fn draws(distribution: Distribution) -> Vec<f64> {
         let generator = Philox::new(2026, 3);
-        (0..COUNT).flat_map(|pair| distribution.pair(&generator, pair)).collect()
+        let mut drawn = vec![0.0; 2 * COUNT as usize];
+        distribution.fill(&generator, 0, &mut drawn);
+        drawn
     }
 
     /// The largest distance between the drawn distribution and the true one (Kolmogorov and
@@ -200,7 +224,8 @@ mod tests {
         // The normal distribution is drawn a tenth as often: its integral takes long.
         let generator = Philox::new(2026, 4);
         let of = Distribution::Normal { mean: 1.0, deviation: 2.0 };
-        let mut drawn: Vec<f64> = (0..COUNT / 10).flat_map(|pair| of.pair(&generator, pair)).collect();
+        let mut drawn = vec![0.0; COUNT as usize / 5];
+        of.fill(&generator, 0, &mut drawn);
         drawn.sort_by(f64::total_cmp);
         let count = drawn.len() as f64;
         let apart = drawn.iter().enumerate().map(|(at, x)| (normal((x - 1.0) / 2.0) - at as f64 / count).abs());

@@ -1,11 +1,12 @@
 //! Philox 4×32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw (2011): a pure
 //! function from a counter and a key to four words.
 //!
-//! Used by `generator.rs` and `distributions.rs`. [`Philox`] is also a generator for the traits of
-//! `rand_core`, for programs.
+//! Used by `distributions.rs`, `lanes.rs` and operators that draw words. [`Philox`] is also a
+//! generator for the traits of `rand_core`, for programs.
 
 #![forbid(unsafe_code)]
 
+use crate::kernel::simd::{self, Loops};
 use rand_core::{RngCore, SeedableRng};
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
@@ -28,6 +29,27 @@ pub(crate) fn block(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
         ];
     }
     counter
+}
+
+/// The words of many counters: the first two words of each, then the others, which are alike.
+#[inline(always)]
+fn blocks<const N: usize>(counters: [[u32; N]; 2], stream: [u32; 2], mut key: [u32; 2]) -> [[u32; N]; 4] {
+    let [mut a, mut b] = counters;
+    let (mut c, mut d) = ([stream[0]; N], [stream[1]; N]);
+    for round in 0..ROUNDS {
+        if round > 0 {
+            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
+        }
+        for at in 0..N {
+            let one = u64::from(MULTIPLIERS[0]) * u64::from(a[at]);
+            let two = u64::from(MULTIPLIERS[1]) * u64::from(c[at]);
+            a[at] = (two >> 32) as u32 ^ b[at] ^ key[0];
+            b[at] = two as u32;
+            c[at] = (one >> 32) as u32 ^ d[at] ^ key[1];
+            d[at] = one as u32;
+        }
+    }
+    [a, b, c, d]
 }
 
 /// A generator of random numbers: a seed, a stream and a counter. Draw *i* of it is a pure function
@@ -102,6 +124,47 @@ impl Philox {
         let ([c0, c1], [s0, s1]) = (low_high(self.counter.wrapping_add(ahead)), low_high(self.stream));
         block([c0, c1, s0, s1], low_high(self.seed))
     }
+
+    /// The words of `N` blocks from that on: the first word of each, and so on. For loops of
+    /// `kernel/simd.rs`.
+    #[inline(always)]
+    pub(crate) fn blocks_ahead<const N: usize>(&self, ahead: u64) -> [[u32; N]; 4] {
+        let low_high = |word: u64| [word as u32, (word >> 32) as u32];
+        let first = self.counter.wrapping_add(ahead);
+        let mut counters = [[0; N]; 2];
+        for at in 0..N {
+            let counter = first.wrapping_add(at as u64);
+            counters[0][at] = counter as u32;
+            counters[1][at] = (counter >> 32) as u32;
+        }
+        blocks(counters, low_high(self.stream), low_high(self.seed))
+    }
+
+    /// Fills a slice with the words of blocks one after the other.
+    pub(crate) fn words_ahead(&self, ahead: u64, out: &mut [u32]) {
+        simd::run(Words { generator: self, ahead, out });
+    }
+}
+
+struct Words<'a> {
+    generator: &'a Philox,
+    ahead: u64,
+    out: &'a mut [u32],
+}
+
+/// How many blocks are made at a time.
+const MANY: usize = 16;
+
+impl Loops for Words<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (out, ahead) in self.out.chunks_mut(4 * MANY).zip((self.ahead..).step_by(MANY)) {
+            let [a, b, c, d] = self.generator.blocks_ahead::<MANY>(ahead);
+            for (at, out) in out.chunks_mut(4).enumerate().take(MANY) {
+                out.copy_from_slice(&[a[at], b[at], c[at], d[at]][..out.len()]);
+            }
+        }
+    }
 }
 
 impl RngCore for Philox {
@@ -169,5 +232,18 @@ mod tests {
         assert_eq!(bytes[..4], words[0].to_le_bytes());
         assert_eq!(bytes[4..], words[1].to_le_bytes()[..2]);
         assert_eq!(long.next_u64(), u64::from(words[2]) | u64::from(words[3]) << 32);
+    }
+    #[test]
+    fn many_blocks_are_those_made_one_by_one() {
+        let mut generator = Philox::new(0x1234_5678_9ABC_DEF0, 77);
+        // The lower word of the counter wraps around on the way.
+        generator.skip(u64::from(u32::MAX) - 20);
+        for count in [1, 3, 4, 63, 64, 65, 200] {
+            let mut words = vec![0; count];
+            generator.words_ahead(3, &mut words);
+            for (at, word) in words.iter().enumerate() {
+                assert_eq!(*word, generator.block_ahead(3 + at as u64 / 4)[at % 4], "{at} of {count}");
+            }
+        }
     }
 }

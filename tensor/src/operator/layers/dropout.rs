@@ -45,6 +45,9 @@ struct Dropout {
     parameters: DropoutParameters,
 }
 
+/// How many words are drawn at a time: those of whole blocks.
+const WORDS: usize = 256;
+
 /// Fills a slice from the words of the generator, which is the first of the resources: element *i*
 /// from word *i* of those that come.
 pub(super) fn draw<W: Element>(
@@ -60,8 +63,10 @@ pub(super) fn draw<W: Element>(
             return Err(Error::new(crate::error::ErrorKind::BadParameter, message));
         }
     };
-    for (block, into) in (0..).zip(into.chunks_mut(4)) {
-        into.iter_mut().zip(generator.block_ahead(block)).for_each(|(into, word)| *into = of(word));
+    let mut words = [0; WORDS];
+    for (block, into) in (0..).step_by(WORDS / 4).zip(into.chunks_mut(WORDS)) {
+        generator.words_ahead(block, &mut words[..into.len()]);
+        into.iter_mut().zip(&words).for_each(|(into, word)| *into = of(*word));
     }
     generator.skip(blocks);
     Ok(())
