@@ -271,6 +271,54 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The same elements in tiles of so many places of two axes, which divide their sizes. The axes
+    /// of a tile are the last two.
+    pub fn tiles(&self, (axis, rows): (usize, usize), (other, columns): (usize, usize)) -> Result<Layout, Error> {
+        let (mut layout, mut dims, rank) = (*self, self.shape.dims, self.shape.rank());
+        for (at, (axis, side)) in [(axis, rows), (other, columns)].into_iter().enumerate() {
+            (dims[rank + at], layout.strides[rank + at]) = (side, self.strides[axis]);
+            dims[axis] /= side;
+            layout.strides[axis] *= side as isize;
+        }
+        layout.shape = Shape::new(&dims[..rank + 2])?;
+        Ok(layout)
+    }
+
+    /// The axes of another layout behind those of this one, whose offset stays.
+    pub fn before(&self, other: &Layout) -> Result<Layout, Error> {
+        let (mut layout, mut dims, rank) = (*self, self.shape.dims, self.shape.rank());
+        let all = rank + other.shape.rank();
+        dims[rank..all].copy_from_slice(other.shape.dims());
+        layout.strides[rank..all].copy_from_slice(&other.strides[..other.shape.rank()]);
+        layout.shape = Shape::new(&dims[..all])?;
+        Ok(layout)
+    }
+
+    /// The same elements in the same order, with axes that lie within each other as one.
+    pub fn merged(&self) -> Layout {
+        let (mut dims, mut strides, mut rank) = ([0; MAX_RANK], [0; MAX_RANK], 0);
+        for (dim, stride) in self.shape.dims().iter().copied().zip(self.strides).filter(|(dim, _)| *dim != 1) {
+            if rank > 0 && strides[rank - 1] == stride.wrapping_mul(dim as isize) {
+                dims[rank - 1] *= dim;
+                strides[rank - 1] = stride;
+            } else {
+                (dims[rank], strides[rank]) = (dim, stride);
+                rank += 1;
+            }
+        }
+        Layout { shape: Shape { rank: rank as u8, dims }, strides, offset: self.offset }
+    }
+
+    /// The place of an element, by its number in the order.
+    pub fn place(&self, number: usize) -> usize {
+        let (mut rest, mut place) = (number, self.offset as isize);
+        for (dim, stride) in self.shape.dims().iter().zip(self.strides).rev() {
+            place += (rest % dim) as isize * stride;
+            rest /= dim;
+        }
+        place as usize
+    }
+
     /// The same elements in another shape, if strides can say so. The sizes must be equal.
     pub fn reshape(&self, shape: Shape) -> Option<Layout> {
         if self.is_contiguous() {
@@ -322,16 +370,7 @@ mod tests {
 
     /// The places of all elements, in order.
     fn places(layout: &Layout) -> Vec<usize> {
-        let dims = layout.shape.dims();
-        let place = |number: usize| {
-            let (mut rest, mut at) = (number, layout.offset as isize);
-            for axis in (0..dims.len()).rev() {
-                at += (rest % dims[axis]) as isize * layout.strides[axis];
-                rest /= dims[axis];
-            }
-            at as usize
-        };
-        (0..layout.shape.size()).map(place).collect()
+        (0..layout.shape.size()).map(|number| layout.place(number)).collect()
     }
 
     #[test]

@@ -53,6 +53,9 @@ fn views_are_read_and_written_in_push_order() {
             .copy_to(&x.reshape([12]).unwrap().slice(0, 0, 11, 1).unwrap())
             .unwrap();
         assert_eq!(x.to_vec::<i64>().unwrap(), [-1, 2, -3, 100, 100, 100, 100, 8, -9, 10, -11, -11], "{name}");
+        let deep = runtime.arange(0.0, 24.0, 1.0, DType::I64).unwrap().reshape([2, 3, 4]).unwrap();
+        let expected: Vec<i64> = (0..24).map(|at| at / 6 + at / 2 % 3 * 4 + at % 2 * 12).collect();
+        assert_eq!(deep.permute(&[2, 1, 0]).unwrap().to_vec::<i64>().unwrap(), expected, "{name}");
     }
 }
 

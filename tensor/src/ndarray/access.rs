@@ -268,14 +268,14 @@ impl<'a> Blob<'a> {
     /// Reads the elements in the order of another layout, which has its extent within this one.
     pub(crate) fn reader_along<W: Element>(&self, layout: &Layout) -> Reader<'a, W> {
         let gather = with_type!(self.0.dtype, T => gather::<T, W> as Gather<W>);
-        Reader::new(self.0.base, layout, gather)
+        Reader::new(self.0.base, layout, gather, self.0.dtype == W::DTYPE && !self.0.shared)
     }
 
     /// Reads the elements in order, which are of this type. Compiled for one type, and not for each
     /// two.
     pub(crate) fn same_reader<T: Element>(&self) -> Reader<'a, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Reader::new(self.0.base, self.0.layout, gather::<T, T>)
+        Reader::new(self.0.base, self.0.layout, gather::<T, T>, !self.0.shared)
     }
 
     /// The same elements, shown in another way. The new layout has its extent within the old one.
@@ -346,13 +346,14 @@ impl<'a> BlobMut<'a> {
             OpReq::Add => with_type!(self.0.dtype, T => scatter_add::<T, W> as Scatter<W>),
             OpReq::Write | OpReq::Inplace => with_type!(self.0.dtype, T => scatter::<T, W> as Scatter<W>),
         };
-        Writer::new(self.0.base, layout, scatter)
+        let is_direct = self.0.dtype == W::DTYPE && req.overwrites() && !self.0.base.is_null();
+        Writer::new(self.0.base, layout, scatter, is_direct)
     }
 
     /// Writes the elements in order, which are of this type.
     pub(crate) fn same_writer<T: Element>(&mut self) -> Writer<'_, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Writer::new(self.0.base, self.0.layout, scatter::<T, T>)
+        Writer::new(self.0.base, self.0.layout, scatter::<T, T>, true)
     }
 
     /// What is there now, to be read besides: block by block, as it may be written meanwhile.

@@ -1,59 +1,104 @@
-//! Walks over the elements of a layout, run by run: [`Reader`] and [`Writer`], which convert
-//! between the type of the elements and that of a computation.
+//! Walks over the elements of a layout, tile by tile: [`Reader`] and [`Writer`], which convert
+//! between the type of the elements and that of a computation, and [`blocks`], which computes
+//! elements of one from those of others.
 //!
-//! Used by `access.rs`, whose blobs make them for operators.
+//! Used by `access.rs`, whose blobs make them for operators. Elements of the computation's type
+//! that lie one after the other are used where they are; others are copied, a block at a time.
 
 use crate::dtype::Element;
 use crate::shape::{Layout, MAX_RANK};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Reads run after run: from the first element of a run, its stride, into the buffer.
-pub(super) type Gather<W> = unsafe fn(*const u8, isize, isize, &mut [W]);
-pub(super) type Scatter<W> = unsafe fn(*mut u8, (isize, isize), &[W]);
+/// The most readers of [`blocks`].
+pub(crate) const INPUTS: usize = 4;
 
-/// # Safety
-/// At `place`, `place + stride`, … are as many readable values of `T` as `into` is long.
-pub(super) unsafe fn gather<T: Element, W: Element>(base: *const u8, place: isize, stride: isize, into: &mut [W]) {
-    // SAFETY: as the caller says.
-    let first = unsafe { base.cast::<T>().offset(place) };
-    if stride == 1 {
-        for (at, value) in into.iter_mut().enumerate() {
-            // SAFETY: as the caller says.
-            *value = W::from_number(unsafe { first.add(at).read() }.to_number());
+/// Shorter runs are copied into blocks.
+const SHORTEST: usize = 64;
+
+/// Rows of elements. The first lies at `place`; `down` and `right` are the steps to the next row
+/// and to the next column.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    place: isize,
+    rows: usize,
+    columns: usize,
+    down: isize,
+    right: isize,
+}
+
+impl Tile {
+    /// Calls `each` for every element, as `each(number, step from the first)`: in the order in which
+    /// they lie in memory, so far as one of both steps is the shorter one.
+    #[inline(always)]
+    fn each(&self, mut each: impl FnMut(usize, isize)) {
+        if self.rows > 1 && self.down.abs() < self.right.abs() {
+            for column in 0..self.columns {
+                (0..self.rows).for_each(|row| {
+                    each(row * self.columns + column, column as isize * self.right + row as isize * self.down);
+                });
+            }
+            return;
         }
-    } else {
-        for (at, value) in into.iter_mut().enumerate() {
-            // SAFETY: as the caller says.
-            *value = W::from_number(unsafe { first.offset(at as isize * stride).read() }.to_number());
+        for row in 0..self.rows {
+            let (first, begin) = (row * self.columns, row as isize * self.down);
+            // Each of these loops is compiled for its step.
+            match self.right {
+                0 => (0..self.columns).for_each(|column| each(first + column, begin)),
+                1 => (0..self.columns).for_each(|column| each(first + column, begin + column as isize)),
+                right => (0..self.columns).for_each(|column| each(first + column, begin + column as isize * right)),
+            }
         }
+    }
+
+    fn size(&self) -> usize {
+        self.rows * self.columns
     }
 }
 
+/// Reads a tile's elements, row by row, into the buffer.
+pub(super) type Gather<W> = unsafe fn(*const u8, &Tile, &mut [W]);
+/// Writes a tile's elements, row by row, from the buffer.
+pub(super) type Scatter<W> = unsafe fn(*mut u8, &Tile, &[W]);
+
 /// # Safety
-/// At `place`, `place + stride`, … are as many values of `T` as `from` is long, to be written.
-pub(super) unsafe fn scatter<T: Element, W: Element>(base: *mut u8, (place, stride): (isize, isize), from: &[W]) {
+/// The elements of the tile are readable values of `T`.
+pub(super) unsafe fn gather<T: Element, W: Element>(base: *const u8, tile: &Tile, into: &mut [W]) {
+    assert_eq!(tile.size(), into.len());
     // SAFETY: as the caller says.
-    let first = unsafe { base.cast::<T>().offset(place) };
-    for (at, value) in from.iter().enumerate() {
-        // SAFETY: as the caller says.
-        unsafe { first.offset(at as isize * stride).write(T::from_number(value.to_number())) };
-    }
+    let first = unsafe { base.cast::<T>().offset(tile.place) };
+    tile.each(|at, step| {
+        // SAFETY: as the caller says; `into` has a place for each.
+        unsafe { *into.get_unchecked_mut(at) = W::from_number(first.offset(step).read().to_number()) };
+    });
+}
+
+/// # Safety
+/// The elements of the tile are values of `T`, to be written.
+pub(super) unsafe fn scatter<T: Element, W: Element>(base: *mut u8, tile: &Tile, from: &[W]) {
+    assert_eq!(tile.size(), from.len());
+    // SAFETY: as the caller says.
+    let first = unsafe { base.cast::<T>().offset(tile.place) };
+    tile.each(|at, step| {
+        // SAFETY: as the caller says; `from` has a value for each.
+        unsafe { first.offset(step).write(T::from_number(from.get_unchecked(at).to_number())) };
+    });
 }
 
 /// # Safety
 /// As for [`scatter`], and the values may be read.
-pub(super) unsafe fn scatter_add<T: Element, W: Element>(base: *mut u8, (place, stride): (isize, isize), from: &[W]) {
+pub(super) unsafe fn scatter_add<T: Element, W: Element>(base: *mut u8, tile: &Tile, from: &[W]) {
+    assert_eq!(tile.size(), from.len());
     // SAFETY: as the caller says.
-    let first = unsafe { base.cast::<T>().offset(place) };
-    for (at, value) in from.iter().enumerate() {
+    let first = unsafe { base.cast::<T>().offset(tile.place) };
+    tile.each(|at, step| {
+        // SAFETY: as the caller says; `from` has a value for each.
+        let (element, value) = unsafe { (first.offset(step), *from.get_unchecked(at)) };
         // SAFETY: as the caller says.
-        let element = unsafe { first.offset(at as isize * stride) };
-        // SAFETY: as the caller says.
-        let sum = add(W::from_number(unsafe { element.read() }.to_number()), *value);
+        let sum = add(W::from_number(unsafe { element.read() }.to_number()), value);
         // SAFETY: as the caller says.
         unsafe { element.write(T::from_number(sum.to_number())) };
-    }
+    });
 }
 
 /// The sum of two values of one type; whole numbers wrap around.
@@ -66,11 +111,11 @@ fn add<W: Element>(one: W, two: W) -> W {
     }
 }
 
-/// Walks over the places of a layout, run by run. Axes that lie within each other are one.
+/// Walks over the places of a layout, tile by tile. Axes that lie within each other are one.
 struct Walk {
     dims: [usize; MAX_RANK],
     strides: [isize; MAX_RANK],
-    /// How far it is along each axis; the last one counts runs' elements.
+    /// How far it is along each axis; the last one counts the elements of a row.
     at: [usize; MAX_RANK],
     rank: usize,
     place: isize,
@@ -79,40 +124,50 @@ struct Walk {
 
 impl Walk {
     fn new(layout: &Layout) -> Walk {
+        let merged = layout.merged();
         let mut walk = Walk {
             dims: [1; MAX_RANK],
-            strides: [0; MAX_RANK],
+            strides: merged.strides,
             at: [0; MAX_RANK],
-            rank: 0,
+            rank: merged.shape.rank().max(1),
             place: layout.offset as isize,
             left: layout.shape.size(),
         };
-        for (dim, stride) in layout.shape.dims().iter().copied().zip(layout.strides).filter(|(dim, _)| *dim != 1) {
-            let last = walk.rank.wrapping_sub(1);
-            if walk.rank > 0 && walk.strides[last] == stride.wrapping_mul(dim as isize) {
-                walk.dims[last] *= dim;
-                walk.strides[last] = stride;
-            } else {
-                (walk.dims[walk.rank], walk.strides[walk.rank]) = (dim, stride);
-                walk.rank += 1;
-            }
-        }
-        walk.rank = walk.rank.max(1);
+        walk.dims[..merged.shape.rank()].copy_from_slice(merged.shape.dims());
         walk
     }
 
-    /// The next run of at most `most` elements: its place, its stride and its length.
-    fn next(&mut self, most: usize) -> Option<(isize, isize, usize)> {
+    /// How many of the next elements lie one after the other, as far as the end of the row.
+    fn run(&self) -> usize {
         let last = self.rank - 1;
-        let length = most.min(self.dims[last] - self.at[last]).min(self.left);
-        if length == 0 {
+        let row = self.dims[last] - self.at[last];
+        if self.strides[last] == 1 || row == 1 {
+            row.min(self.left)
+        } else {
+            0
+        }
+    }
+
+    /// The next tile of at most `most` elements: whole rows, or a part of one.
+    fn next(&mut self, most: usize) -> Option<Tile> {
+        let (most, mut axis) = (most.min(self.left), self.rank - 1);
+        if most == 0 {
             return None;
         }
-        let run = (self.place, self.strides[last], length);
-        self.left -= length;
-        self.at[last] += length;
-        self.place += self.strides[last] * length as isize;
-        for axis in (1..self.rank).rev() {
+        let row = self.dims[axis];
+        let mut tile = Tile { place: self.place, rows: 1, columns: row, down: 0, right: self.strides[axis] };
+        if axis > 0 && self.at[axis] == 0 && most >= 2 * row {
+            axis -= 1;
+            tile.rows = (most / row).min(self.dims[axis] - self.at[axis]);
+            tile.down = self.strides[axis];
+        } else {
+            tile.columns = most.min(row - self.at[axis]);
+        }
+        let along = if axis + 1 == self.rank { tile.columns } else { tile.rows };
+        self.left -= tile.size();
+        self.at[axis] += along;
+        self.place += self.strides[axis] * along as isize;
+        for axis in (1..=axis).rev() {
             if self.at[axis] < self.dims[axis] {
                 break;
             }
@@ -121,7 +176,7 @@ impl Walk {
             self.at[axis - 1] += 1;
             self.place += self.strides[axis - 1];
         }
-        Some(run)
+        Some(tile)
     }
 }
 
@@ -130,24 +185,51 @@ pub struct Reader<'a, W> {
     base: *const u8,
     walk: Walk,
     gather: Gather<W>,
+    /// Whether the elements are of type `W`, and nobody writes them meanwhile.
+    is_direct: bool,
     of: PhantomData<&'a [u8]>,
 }
 
-impl<W: Element> Reader<'_, W> {
-    /// A reader of a chunk's memory: all of the layout's extent is readable, and by `gather`.
-    pub(super) fn new(base: *const u8, layout: &Layout, gather: Gather<W>) -> Self {
-        Reader { base, walk: Walk::new(layout), gather, of: PhantomData }
+impl<'a, W: Element> Reader<'a, W> {
+    /// A reader of a chunk's memory: all of the layout's extent is readable, and by `gather`. If
+    /// `is_direct`, it has values of `W` that nobody changes during `'a`.
+    pub(super) fn new(base: *const u8, layout: &Layout, gather: Gather<W>, is_direct: bool) -> Self {
+        Reader { base, walk: Walk::new(layout), gather, is_direct, of: PhantomData }
     }
 
     /// Reads as many elements as there are, and as there is room for; says how many.
     pub fn fill(&mut self, into: &mut [W]) -> usize {
         let mut filled = 0;
-        while let Some((place, stride, length)) = self.walk.next(into.len() - filled) {
+        while let Some(tile) = self.walk.next(into.len() - filled) {
             // SAFETY: the walk gives places of the layout, whose extent lies in the chunk's memory.
-            unsafe { (self.gather)(self.base, place, stride, &mut into[filled..filled + length]) };
-            filled += length;
+            unsafe { (self.gather)(self.base, &tile, &mut into[filled..filled + tile.size()]) };
+            filled += tile.size();
         }
         filled
+    }
+
+    /// How many of the next elements can be had where they are.
+    pub(crate) fn run(&self) -> usize {
+        if self.is_direct {
+            self.walk.run()
+        } else {
+            0
+        }
+    }
+
+    /// The next elements: where they are if [`run`](Reader::run) says so, else in the buffer.
+    pub(crate) fn next<'b>(&mut self, count: usize, buffer: &'b mut [W]) -> &'b [W]
+    where
+        'a: 'b,
+    {
+        if self.run() < count {
+            let filled = self.fill(&mut buffer[..count]);
+            return &buffer[..filled];
+        }
+        let Some(tile) = self.walk.next(count) else { return &[] };
+        // SAFETY: as for `fill`; as in `new`, the values are of this type and stay. By `run`, they
+        // lie one after the other in one row, of which the walk has taken `count`.
+        unsafe { std::slice::from_raw_parts(self.base.cast::<W>().offset(tile.place), tile.columns) }
     }
 }
 
@@ -156,22 +238,63 @@ pub struct Writer<'a, W> {
     base: *mut u8,
     walk: Walk,
     scatter: Scatter<W>,
+    /// Whether the elements are of type `W`, and what was there does not count.
+    is_direct: bool,
     of: PhantomData<&'a mut [u8]>,
 }
 
 impl<W: Element> Writer<'_, W> {
     /// A writer to a chunk's memory: all of the layout's extent may be written, and by `scatter`.
-    pub(super) fn new(base: *mut u8, layout: &Layout, scatter: Scatter<W>) -> Self {
-        Writer { base, walk: Walk::new(layout), scatter, of: PhantomData }
+    /// If `is_direct`, it has values of `W`.
+    pub(super) fn new(base: *mut u8, layout: &Layout, scatter: Scatter<W>, is_direct: bool) -> Self {
+        Writer { base, walk: Walk::new(layout), scatter, is_direct, of: PhantomData }
     }
 
     /// Writes the next elements; those beyond the end are left out.
     pub fn put(&mut self, from: &[W]) {
         let mut put = 0;
-        while let Some((place, stride, length)) = self.walk.next(from.len() - put) {
+        while let Some(tile) = self.walk.next(from.len() - put) {
             // SAFETY: as for `fill`, and the operation may change the memory.
-            unsafe { (self.scatter)(self.base, (place, stride), &from[put..put + length]) };
-            put += length;
+            unsafe { (self.scatter)(self.base, &tile, &from[put..put + tile.size()]) };
+            put += tile.size();
+        }
+    }
+
+    fn run(&self) -> usize {
+        if self.is_direct {
+            self.walk.run()
+        } else {
+            0
+        }
+    }
+}
+
+/// Writes `f` of what the readers give, which have as many elements as the writer: block by block,
+/// or in longer runs where all have their elements in memory as `f` is given them.
+///
+/// `f` computes from its arguments alone: what it writes may be in the memory of a reader that is
+/// not direct, and has been read into a buffer before.
+pub(crate) fn blocks<W: Element, const BLOCK: usize>(
+    readers: &mut [Reader<'_, W>],
+    writer: &mut Writer<'_, W>,
+    f: &dyn Fn(&[&[W]], &mut [W]),
+) {
+    let (mut buffers, mut result) = ([[W::default(); BLOCK]; INPUTS], [W::default(); BLOCK]);
+    while writer.walk.left > 0 {
+        let run = readers.iter().map(Reader::run).fold(writer.run(), usize::min);
+        let count = if run >= SHORTEST { run } else { writer.walk.left.min(BLOCK) };
+        let mut slices = [&[][..]; INPUTS];
+        for ((reader, buffer), slice) in readers.iter_mut().zip(&mut buffers).zip(&mut slices) {
+            *slice = reader.next(count, buffer);
+        }
+        let slices = &slices[..readers.len()];
+        if writer.run() < count {
+            f(slices, &mut result[..count]);
+            writer.put(&result[..count]);
+        } else if let Some(tile) = writer.walk.next(count) {
+            // SAFETY: as for `put` and in `new`; by `run`, the places lie one after the other. No
+            // slice of them is left: readers of memory that is written have filled buffers.
+            f(slices, unsafe { std::slice::from_raw_parts_mut(writer.base.cast::<W>().offset(tile.place), count) });
         }
     }
 }

@@ -9,16 +9,20 @@
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::cursor::{blocks, INPUTS};
 use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::request::OpReq;
-use crate::shape::{Layout, Shape};
+use crate::shape::{Layout, Shape, MAX_RANK};
 use smallvec::SmallVec;
 
 /// How many elements are computed at a time where there are no slices.
 const BLOCK: usize = 256;
 
-/// The most inputs of a map.
-const INPUTS: usize = 4;
+/// The same of long arrays, which have at least as many elements.
+const LONG: usize = 1024;
+
+/// The side of a tile of a turned array, which has as many elements as a block.
+const SIDE: usize = 16;
 
 /// Runs `$body` with `$type` as the type in which elements of a type are computed.
 macro_rules! with_work {
@@ -91,20 +95,11 @@ pub(crate) fn map<W: Element>(
             return Ok(());
         }
     }
-    let mut readers: SmallVec<[_; INPUTS]> = shown.iter().map(Blob::reader::<W>).collect();
-    let (mut buffers, mut result) = ([[W::default(); BLOCK]; INPUTS], [W::default(); BLOCK]);
-    let mut left = shape.size();
-    let mut writer = out.writer::<W>(req);
-    while left > 0 {
-        let count = left.min(BLOCK);
-        for (reader, buffer) in readers.iter_mut().zip(&mut buffers) {
-            reader.fill(&mut buffer[..count]);
-        }
-        let slices: [&[W]; INPUTS] = std::array::from_fn(|at| &buffers[at][..count]);
-        f(&slices[..inputs.len()], &mut result[..count]);
-        writer.put(&result[..count]);
-        left -= count;
+    if shape.size() >= LONG {
+        return map_in_tiles(&shown, out, req, &f);
     }
+    let mut readers: SmallVec<[_; INPUTS]> = shown.iter().map(Blob::reader::<W>).collect();
+    blocks::<W, BLOCK>(&mut readers, &mut out.writer::<W>(req), &f);
     Ok(())
 }
 
@@ -116,6 +111,58 @@ fn slices<'a, W: Element>(inputs: &[Blob<'a>], shape: &Shape) -> Option<[&'a [W]
         *slice = input.as_slice().filter(|_| input.layout().shape == *shape)?;
     }
     Some(slices)
+}
+
+/// The same for arrays of one shape. If an array has its shortest stride along another axis than
+/// the last one, then the elements are taken in tiles of these two axes.
+fn map_in_tiles<W: Element>(
+    inputs: &[Blob<'_>],
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+    f: &dyn Fn(&[&[W]], &mut [W]),
+) -> Result<(), Error> {
+    let of_out = *out.layout();
+    let mut layouts: SmallVec<[Layout; INPUTS + 1]> = inputs.iter().map(|input| *input.layout()).collect();
+    layouts.push(of_out);
+    if let Some(axis) = layouts.iter().find_map(turned_axis) {
+        let dims = of_out.shape.dims();
+        let last = dims.iter().rposition(|dim| *dim > 1).unwrap_or(axis);
+        let rows = dims[axis].min(SIDE.max(BLOCK / dims[last]));
+        let columns = dims[last].min(BLOCK / rows);
+        for (axis, side) in [(axis, rows), (last, columns)] {
+            // What is left beside whole tiles is a smaller array.
+            let whole = dims[axis] / side * side;
+            if whole == dims[axis] {
+                continue;
+            }
+            for (begin, end) in [(0, whole), (whole, dims[axis])] {
+                for (layout, of) in layouts.iter_mut().zip(inputs.iter().map(Blob::layout).chain([&of_out])) {
+                    *layout = of.slice(axis, begin, end, 1)?;
+                }
+                let parts: SmallVec<[Blob<'_>; INPUTS]> =
+                    inputs.iter().zip(&layouts).map(|(input, layout)| input.with_layout(layout)).collect();
+                map_in_tiles(&parts, &mut out.with_layout(&layouts[inputs.len()]), req, f)?;
+            }
+            return Ok(());
+        }
+        for layout in &mut layouts {
+            *layout = layout.tiles((axis, rows), (last, columns))?;
+        }
+    }
+    let readers = inputs.iter().zip(&layouts).map(|(input, layout)| input.reader_along::<W>(layout));
+    let mut writer = out.writer_along::<W>(&layouts[inputs.len()], req);
+    blocks::<W, LONG>(&mut readers.collect::<SmallVec<[_; INPUTS]>>(), &mut writer, f);
+    Ok(())
+}
+
+/// The axis of the shortest stride, if that is not the last one, and there is room for the axes of
+/// tiles.
+fn turned_axis(layout: &Layout) -> Option<usize> {
+    let rank = layout.shape.rank();
+    let steps = || (0..rank).filter(|axis| layout.shape.dims()[*axis] > 1 && layout.strides[*axis] != 0);
+    let axis = steps().min_by_key(|axis| layout.strides[*axis].unsigned_abs())?;
+    let is_turned = steps().any(|later| later > axis) && rank + 2 <= MAX_RANK;
+    is_turned.then_some(axis)
 }
 
 /// The same in parts, where the arrays are long, give out slices, and are overwritten. `f` computes
