@@ -114,6 +114,35 @@ impl View {
     }
 }
 
+/// An array that is long enough for tiles, and for rows that are used where they lie, in a view of
+/// its own.
+fn long_array() -> impl Strategy<Value = Both> {
+    let axis = prop_oneof![Just(1usize), 2usize..4, 15usize..18, 60usize..70, 255usize..300];
+    let shapes = prop::collection::vec(axis, 2..4)
+        .prop_filter("a long array", |shape| (1200..40_000).contains(&shape.iter().product::<usize>()));
+    let cut = (0usize..4, 0usize..3, 1usize..3).prop_map(|(axis, begin, step)| View::Slice {
+        axis,
+        begin,
+        length: 1000,
+        step,
+    });
+    let view = prop_oneof![cut, (0usize..4).prop_map(View::Turn), Just(View::Reverse)];
+    (shapes, prop::collection::vec(view, 0..4)).prop_map(|(shape, views)| {
+        let values = (0..shape.iter().product::<usize>()).map(|at| ((at * 7919) % 101 % 9) as f64 - 4.0);
+        let array = Both::new(&values.collect::<Vec<f64>>(), &shape);
+        let shown = |array: Both, view: &View| view.of(&array).filter(|view| !view.theirs.is_empty()).unwrap_or(array);
+        views.iter().fold(array, shown)
+    })
+}
+
+/// An array of a view's shape that lies so that this axis is the last one in memory.
+fn lying_along(array: &NDArray, axis: usize) -> NDArray {
+    let mut order: Vec<usize> = (0..array.ndim()).filter(|other| *other != axis).collect();
+    order.push(axis);
+    let back: Vec<usize> = (0..array.ndim()).map(|axis| order.iter().position(|at| *at == axis).unwrap()).collect();
+    array.permute(&order).unwrap().copy().unwrap().permute(&back).unwrap()
+}
+
 /// Two arrays that broadcast to each other: each axis of the longer shape may be 1 in either, and
 /// leading ones may be missing.
 fn broadcasting() -> impl Strategy<Value = (Both, Both)> {
@@ -228,5 +257,80 @@ proptest! {
         same(&reduce("prod"), &theirs.fold_axis(Axis(axis), 1.0, |product, value| product * value))?;
         same(&reduce("max"), &theirs.fold_axis(Axis(axis), f64::NEG_INFINITY, |most, value| most.max(*value)))?;
         same(&reduce("min"), &theirs.fold_axis(Axis(axis), f64::INFINITY, |least, value| least.min(*value)))?;
+    }
+
+    #[test]
+    fn long_arrays_move_as_those_of_ndarray(shown in long_array(), axis in 0usize..3, other in 0usize..3) {
+        let Both { ours, theirs } = &shown;
+        let (axis, other) = (axis % theirs.ndim(), other % theirs.ndim());
+        let copy = ours.copy().unwrap();
+        same(&copy, theirs)?;
+        same(&ours.astype(DType::F32).unwrap().astype(DType::F64).unwrap(), theirs)?;
+        let turned = lying_along(ours, axis);
+        same(&turned, theirs)?;
+        let doubled = theirs.mapv(|value| 2.0 * value);
+        same(&ours.add(&turned).unwrap(), &doubled)?;
+        same(&turned.add(&copy).unwrap(), &doubled)?;
+        let row = ours.slice(axis as isize, 0, 1, 1).unwrap();
+        let expected = theirs + &theirs.slice_axis(Axis(axis), Slice::new(0, Some(1), 1));
+        same(&ours.add(&row).unwrap(), &expected)?;
+        // In place, in whatever order the elements lie; nothing beside them changes.
+        turned.add_assign(&lying_along(ours, other)).unwrap();
+        same(&turned, &doubled)?;
+        turned.sub_assign(&turned).unwrap();
+        same(&turned, &theirs.mapv(|_| 0.0))?;
+        let joined = NDArray::concat(&[ours, &copy], axis as isize).unwrap();
+        same(&joined, &ndarray::concatenate(Axis(axis), &[theirs.view(), theirs.view()]).unwrap())?;
+        let middle = joined.slice(axis as isize, 1, theirs.shape()[axis] + 1, 1).unwrap();
+        middle.fill(7).unwrap();
+        let sevens = joined.equal_scalar(7.0).unwrap().sum().unwrap().as_scalar::<f64>().unwrap();
+        prop_assert_eq!(sevens, theirs.len() as f64);
+    }
+
+    #[test]
+    fn reductions_have_the_same_bits_however_an_array_lies(shown in long_array(), axes in 1usize..8, nan in any::<bool>()) {
+        // Fractions that round at every step, zeros of both signs, and perhaps what is no number.
+        let mut values = shown.ours.mul(&shown.ours).unwrap().add_scalar(0.1).unwrap();
+        values = shown.ours.div(&values).unwrap().mul(&shown.ours.greater_scalar(0.0).unwrap()).unwrap();
+        if nan {
+            values = values.add(&shown.ours.equal_scalar(4.0).unwrap().log().unwrap().mul_scalar(0.0).unwrap()).unwrap();
+        }
+        let chosen: Vec<usize> = (0..values.ndim()).filter(|axis| axes >> axis & 1 == 1).collect();
+        let text = format!("({})", chosen.iter().map(|axis| format!("{axis},")).collect::<String>());
+        let bits = |name: &str, array: &NDArray| -> Vec<u64> {
+            let single = Op::new(name, &[("axis", &chosen[0].to_string())]);
+            let op = if name.starts_with("arg") { single } else { Op::new(name, &[("axis", &text)]) };
+            let values = op.unwrap().invoke(&[array]).unwrap().to_vec::<f64>().unwrap();
+            values.into_iter().map(f64::to_bits).collect()
+        };
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        for name in ["sum", "mean", "norm", "prod", "max", "min", "argmax", "argmin"] {
+            let expected = bits(name, &values);
+            for axis in 0..values.ndim() {
+                prop_assert_eq!(&bits(name, &lying_along(&values, axis)), &expected, "{} along {}", name, axis);
+            }
+            // Beside other elements.
+            let wide = NDArray::concat(&[&values, &values], -1).unwrap();
+            let part = wide.slice(-1, 0, *values.shape().dims().last().unwrap(), 1).unwrap();
+            prop_assert_eq!(&bits(name, &part), &expected, "{} of a part", name);
+        }
+    }
+
+    #[test]
+    fn long_reductions_are_those_of_ndarray(shown in long_array(), axis in 0usize..3) {
+        let Both { ours, theirs } = &shown;
+        let axis = axis % theirs.ndim();
+        let reduce = |name: &str| Op::new(name, &[("axis", &axis.to_string())]).unwrap().invoke(&[ours]).unwrap();
+        same(&reduce("sum"), &theirs.sum_axis(Axis(axis)))?;
+        same(&reduce("max"), &theirs.fold_axis(Axis(axis), f64::NEG_INFINITY, |most, value| most.max(*value)))?;
+        same(&reduce("min"), &theirs.fold_axis(Axis(axis), f64::INFINITY, |least, value| least.min(*value)))?;
+        let first = |lane: ndarray::ArrayView1<'_, f64>| {
+            let most = lane.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            lane.iter().position(|value| *value == most).unwrap() as f64
+        };
+        same(&reduce("argmax"), &theirs.map_axis(Axis(axis), first))?;
+        same(&ours.sum().unwrap(), &ArrayD::from_elem(IxDyn(&[]), theirs.sum()))?;
     }
 }

@@ -29,7 +29,12 @@ impl<T: Num + Copy> Tree<T> {
     /// Adds the next elements: a whole leaf, but for the last call.
     pub fn add(&mut self, leaf: &[T], plus: impl Fn(T, T) -> T) {
         debug_assert!(leaf.len() <= LEAF);
-        self.carry(leaf_sum(leaf, &plus), plus);
+        self.carry(leaf_sum(leaf, &|value| value, &plus), plus);
+    }
+
+    /// Adds what `of` makes of the next elements: whole leaves, but for the last call.
+    pub fn add_leaves(&mut self, values: &[T], of: impl Fn(T) -> T, plus: impl Fn(T, T) -> T) {
+        simd::run(Leaves { tree: self, values, of, plus });
     }
 
     /// Adds the sum of a leaf; or of as many as are in each before it, if that is a power of two.
@@ -60,15 +65,38 @@ impl<T: Num + Copy> Tree<T> {
     }
 }
 
-/// The sum of one leaf.
-pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], plus: &impl Fn(T, T) -> T) -> T {
+/// Leaves that a tree adds.
+struct Leaves<'a, T, Of, Plus> {
+    tree: &'a mut Tree<T>,
+    values: &'a [T],
+    of: Of,
+    plus: Plus,
+}
+
+impl<T: Num + Copy, Of: Fn(T) -> T, Plus: Fn(T, T) -> T> Loops for Leaves<'_, T, Of, Plus> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for leaf in self.values.chunks(LEAF) {
+            self.tree.carry(leaf_sum(leaf, &self.of, &self.plus), &self.plus);
+        }
+    }
+}
+
+/// The sum of what `of` makes of one leaf.
+#[inline(always)]
+pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], of: &impl Fn(T) -> T, plus: &impl Fn(T, T) -> T) -> T {
     let mut sums = [T::zero(); LANES];
     let (whole, rest) = leaf.split_at(leaf.len() / LANES * LANES);
     for lanes in whole.chunks_exact(LANES) {
-        sums.iter_mut().zip(lanes).for_each(|(sum, value)| *sum = plus(*sum, *value));
+        sums.iter_mut().zip(lanes).for_each(|(sum, value)| *sum = plus(*sum, of(*value)));
     }
-    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum = plus(*sum, *value));
-    let [a, b, c, d, e, f, g, h] = sums;
+    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum = plus(*sum, of(*value)));
+    lanes_sum(sums, plus)
+}
+
+/// The sum of the running sums of a leaf.
+#[inline(always)]
+fn lanes_sum<T>([a, b, c, d, e, f, g, h]: [T; LANES], plus: &impl Fn(T, T) -> T) -> T {
     plus(plus(plus(a, e), plus(c, g)), plus(plus(b, f), plus(d, h)))
 }
 
@@ -82,19 +110,19 @@ pub(crate) fn column_sums<T: Num + Copy>(values: &[T], out: &mut [T], plus: &imp
         // One row. A negative zero becomes a positive one, as in a sum.
         return out.iter_mut().zip(values).for_each(|(out, value)| *out = plus(T::zero(), *value));
     }
-    simd::run(Columns { values, out, plus });
+    simd::run(ShortColumns { values, out, plus });
 }
 
-struct Columns<'a, T, F> {
+struct ShortColumns<'a, T, F> {
     values: &'a [T],
     out: &'a mut [T],
     plus: &'a F,
 }
 
-impl<T: Num + Copy, F: Fn(T, T) -> T> Loops for Columns<'_, T, F> {
+impl<T: Num + Copy, F: Fn(T, T) -> T> Loops for ShortColumns<'_, T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Columns { values, out, plus } = self;
+        let ShortColumns { values, out, plus } = self;
         let columns = out.len();
         let mut blocks = out.chunks_exact_mut(COLUMNS);
         let mut left = 0;
@@ -130,20 +158,100 @@ fn some_sums<T: Num + Copy, const N: usize>(
     for (sums, row) in sums.iter_mut().zip(whole.remainder().chunks_exact(columns)) {
         sums.iter_mut().zip(&row[left..]).for_each(|(sum, value)| *sum = plus(*sum, *value));
     }
-    let [a, b, c, d, e, f, g, h] = sums;
-    std::array::from_fn(|at| {
-        let (even, odd) = (plus(plus(a[at], e[at]), plus(c[at], g[at])), plus(plus(b[at], f[at]), plus(d[at], h[at])));
-        plus(even, odd)
-    })
+    std::array::from_fn(|at| lanes_sum(sums.map(|lane| lane[at]), plus))
+}
+
+/// Sums of columns under way, whose rows come one after the other: each is the sum that a [`Tree`]
+/// has of the column.
+pub(crate) struct Columns<'a, T> {
+    /// The running sums of a leaf, which is a row of a column each; then rows as the tree's levels.
+    memory: &'a mut [T],
+    columns: usize,
+    rows: usize,
+}
+
+impl<'a, T: Num + Copy> Columns<'a, T> {
+    /// How much memory the sums of a column of so many rows take.
+    pub fn room(rows: usize) -> usize {
+        LANES + (rows / LEAF + 1).ilog2() as usize + 1
+    }
+
+    pub fn new(memory: &'a mut [T], columns: usize) -> Columns<'a, T> {
+        memory[..LANES * columns].fill(T::zero());
+        Columns { memory, columns, rows: 0 }
+    }
+
+    /// Adds what `of` makes of the next rows.
+    pub fn add(&mut self, rows: &[T], of: impl Fn(T) -> T, plus: impl Fn(T, T) -> T) {
+        simd::run(Rows { sums: self, rows, of, plus });
+    }
+
+    /// Carries the sums of a leaf, as [`Tree::carry`] does.
+    fn carry(&mut self, leaves: usize, plus: impl Fn(T, T) -> T) {
+        let (columns, plus) = (self.columns, &plus);
+        let (lanes, levels) = self.memory.split_at_mut(LANES * columns);
+        for at in 0..columns {
+            let mut sum = lanes_sum(std::array::from_fn(|lane| lanes[lane * columns + at]), plus);
+            let mut level = 0;
+            while leaves >> level & 1 == 1 {
+                sum = plus(levels[level * columns + at], sum);
+                level += 1;
+            }
+            levels[level * columns + at] = sum;
+        }
+        lanes.fill(T::zero());
+    }
+
+    /// Writes the sums.
+    pub fn finish(mut self, out: &mut [T], plus: impl Fn(T, T) -> T) {
+        if self.rows % LEAF != 0 {
+            self.carry(self.rows / LEAF, &plus);
+        }
+        let levels = self.memory[LANES * self.columns..].chunks_exact(self.columns);
+        let leaves = self.rows.div_ceil(LEAF);
+        out.fill(T::zero());
+        for (level, sums) in levels.enumerate().take_while(|(level, _)| leaves >> level > 0) {
+            if leaves >> level & 1 == 0 {
+                continue;
+            }
+            match leaves & ((1 << level) - 1) {
+                0 => out.copy_from_slice(&sums[..out.len()]),
+                _ => out.iter_mut().zip(sums).for_each(|(low, high)| *low = plus(*high, *low)),
+            }
+        }
+    }
+}
+
+/// Rows that are added to sums of columns.
+struct Rows<'a, 'b, T, Of, Plus> {
+    sums: &'a mut Columns<'b, T>,
+    rows: &'a [T],
+    of: Of,
+    plus: Plus,
+}
+
+impl<T: Num + Copy, Of: Fn(T) -> T, Plus: Fn(T, T) -> T> Loops for Rows<'_, '_, T, Of, Plus> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Rows { sums, rows, of, plus } = self;
+        for row in rows.chunks_exact(sums.columns) {
+            let lane = &mut sums.memory[sums.rows % LANES * sums.columns..][..sums.columns];
+            lane.iter_mut().zip(row).for_each(|(sum, value)| *sum = plus(*sum, of(*value)));
+            sums.rows += 1;
+            if sums.rows % LEAF == 0 {
+                sums.carry(sums.rows / LEAF - 1, &plus);
+            }
+        }
+    }
 }
 
 /// The sum of a slice.
 pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
     if values.len() <= LEAF {
-        return leaf_sum(values, &plus);
+        return leaf_sum(values, &|value| value, &plus);
     }
     let mut tree = Tree::new();
-    values.chunks(LEAF).for_each(|leaf| tree.add(leaf, &plus));
+    tree.add_leaves(values, |value| value, &plus);
     tree.sum(plus)
 }
 
@@ -158,6 +266,23 @@ mod tests {
             let mut sums = vec![f32::NAN; columns];
             column_sums(&values, &mut sums, &|a, b| a + b);
             for (at, found) in sums.iter().enumerate() {
+                let column: Vec<f32> = (0..rows).map(|row| values[row * columns + at]).collect();
+                assert_eq!(found.to_bits(), sum(&column, |a, b| a + b).to_bits(), "{rows} {columns}: {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_come_in_pieces_have_the_sums_of_columns() {
+        for (rows, columns, piece) in
+            [(1, 5, 1), (255, 3, 7), (256, 1, 256), (257, 4, 300), (1000, 2, 13), (2048, 3, 64)]
+        {
+            let values: Vec<f32> = (0..rows * columns).map(|at| 1.0 / (1.0 + at as f32)).collect();
+            let mut memory = vec![f32::NAN; (Columns::<f32>::room(rows) + 100) * columns];
+            let (mut sums, mut found) = (Columns::new(&mut memory, columns), vec![f32::NAN; columns]);
+            values.chunks(piece * columns).for_each(|rows| sums.add(rows, |value| value, |a, b| a + b));
+            sums.finish(&mut found, |a, b| a + b);
+            for (at, found) in found.iter().enumerate() {
                 let column: Vec<f32> = (0..rows).map(|row| values[row * columns + at]).collect();
                 assert_eq!(found.to_bits(), sum(&column, |a, b| a + b).to_bits(), "{rows} {columns}: {at}");
             }

@@ -5,10 +5,10 @@
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
 //! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
 //! move elements in `shaping/`, those that go by places in `picking/`, and those of networks in
-//! `layers/`. `map.rs`, `copied.rs`, `ordered.rs`, `products.rs`, `reduction.rs` and `parts.rs`
-//! have what several of them do. `arithmetic.rs`, `along.rs`, `views.rs`, `random.rs` and `seed.rs`
-//! have the methods of arrays, and `tape.rs` what is recorded for gradients, with `function.rs` for
-//! what programs differentiate themselves.
+//! `layers/`. `map.rs`, `copied.rs`, `ordered.rs`, `products.rs`, `reduction.rs` with `fold.rs`, and
+//! `parts.rs` have what several of them do. `arithmetic.rs`, `along.rs`, `views.rs`, `random.rs`
+//! and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients, with
+//! `function.rs` for what programs differentiate themselves.
 
 mod activation;
 mod along;
@@ -18,6 +18,7 @@ mod call;
 mod cast;
 mod copied;
 mod elementwise;
+mod fold;
 pub(crate) mod function;
 mod kernel_call;
 mod layers;

@@ -9,6 +9,7 @@
 use crate::dtype::Element;
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::parts::Workers;
 use crate::operator::property::{OpContext, Scratch};
 use crate::request::OpReq;
 
@@ -50,6 +51,16 @@ pub(super) fn write<T: Element>(
     req: OpReq,
     make: impl FnOnce(&mut [T]) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    write_with(ctx.workers(), out, req, make)
+}
+
+/// The same for a kernel that has its memory from its workers.
+pub(super) fn write_with<T: Element>(
+    workers: Workers<'_>,
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+    make: impl FnOnce(&mut [T]) -> Result<(), Error>,
+) -> Result<(), Error> {
     if req.is_null() {
         return Ok(());
     }
@@ -57,7 +68,7 @@ pub(super) fn write<T: Element>(
     match out.as_mut_slice::<T>() {
         Some(values) if req.overwrites() => make(values),
         _ => {
-            let mut result = ctx.scratch::<T>(out.size())?;
+            let mut result = workers.scratch::<T>(out.size())?;
             make(result.as_mut_slice())?;
             out.writer(req).put(result.as_mut_slice());
             Ok(())

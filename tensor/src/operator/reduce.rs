@@ -6,10 +6,11 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::fold::Kind;
 use crate::operator::map::{copy, map};
 use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty, FLOATS, NUMBERS};
-use crate::operator::reduction::{reduce_all, Kind, Plan};
+use crate::operator::reduction::{reduce_all, Plan};
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;

@@ -6,30 +6,17 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::Element;
 use crate::error::Error;
-use crate::kernel::tree::{column_sums, leaf_sum, Tree, LEAF};
+use crate::kernel::tree::{column_sums, Tree, LEAF};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::ndarray::cursor::Reader;
+use crate::operator::fold::{add, finish, fold, is_sum, Kind, Work};
 use crate::operator::map::with_work;
+use crate::operator::ordered::write_with;
 use crate::operator::parameters::Axes;
 use crate::operator::parts::{self, Workers, ELEMENTS, MOST};
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
-use num_traits::Num;
 use smallvec::SmallVec;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Sum,
-    Mean,
-    Prod,
-    Max,
-    Min,
-    Norm,
-    ArgMax,
-    ArgMin,
-}
 
 /// Which axes go.
 #[derive(Clone, Debug)]
@@ -56,12 +43,17 @@ impl Plan {
         Shape::new(&dims)
     }
 
-    /// A layout with the axes that go behind the others.
-    fn turned(&self, layout: &Layout) -> Result<Layout, Error> {
-        let shape = &layout.shape;
-        let axes = |go: bool| (0..shape.rank()).filter(move |axis| self.goes[*axis] == go);
-        let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
-        layout.permute(&order)
+    /// The layout without the axes that go, and one of these alone, whose offset is 0.
+    fn parted(&self, layout: &Layout) -> Result<(Layout, Layout), Error> {
+        let of = |go: bool| {
+            let (mut dims, mut strides, mut rank) = ([0; MAX_RANK], [0; MAX_RANK], 0);
+            for axis in (0..layout.shape.rank()).filter(|axis| self.goes[*axis] == go) {
+                (dims[rank], strides[rank]) = (layout.shape.dims()[axis], layout.strides[axis]);
+                rank += 1;
+            }
+            Ok::<Layout, Error>(Layout { shape: Shape::new(&dims[..rank])?, strides, offset: 0 })
+        };
+        Ok((Layout { offset: layout.offset, ..of(false)? }, of(true)?))
     }
 
     /// How many elements the axes that go have together.
@@ -90,125 +82,6 @@ impl Plan {
     }
 }
 
-/// Calls `each` with the leaves of the next `count` elements.
-fn leaves<W: Element>(reader: &mut Reader<'_, W>, count: usize, mut each: impl FnMut(&[W])) {
-    let (mut leaf, mut left) = ([W::default(); LEAF], count);
-    while left > 0 {
-        let length = left.min(LEAF);
-        reader.fill(&mut leaf[..length]);
-        each(&leaf[..length]);
-        left -= length;
-    }
-}
-
-/// The numbers that reductions compute with.
-trait Work: Element + Num + PartialOrd {
-    fn plus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
-    fn root(self) -> Self;
-    fn is_nan(self) -> bool;
-}
-
-macro_rules! work {
-    ($($type:ty, |$a:ident, $b:ident| $plus:expr, $times:expr, |$x:ident| $root:expr, $is_nan:expr;)*) => {$(
-        impl Work for $type {
-            #[inline]
-            fn plus(self, other: $type) -> $type {
-                let ($a, $b) = (self, other);
-                $plus
-            }
-
-            #[inline]
-            fn times(self, other: $type) -> $type {
-                let ($a, $b) = (self, other);
-                $times
-            }
-
-            fn root(self) -> $type {
-                let $x = self;
-                $root
-            }
-
-            fn is_nan(self) -> bool {
-                let $x = self;
-                $is_nan
-            }
-        }
-    )*};
-}
-
-work! {
-    f32, |a, b| a + b, a * b, |x| x.sqrt(), f32::is_nan(x);
-    f64, |a, b| a + b, a * b, |x| x.sqrt(), f64::is_nan(x);
-    i64, |a, b| a.wrapping_add(b), a.wrapping_mul(b), |x| x, { let _ = x; false };
-}
-
-/// Adds the next elements to a sum, or their squares for a norm.
-fn add<W: Work>(kind: Kind, tree: &mut Tree<W>, leaf: &[W]) {
-    if kind != Kind::Norm {
-        return tree.add(leaf, W::plus);
-    }
-    let mut squares = [W::default(); LEAF];
-    squares.iter_mut().zip(leaf).for_each(|(square, value)| *square = value.times(*value));
-    tree.add(&squares[..leaf.len()], W::plus);
-}
-
-/// What a sum of so many elements becomes.
-fn finish<W: Work>(kind: Kind, sum: W, count: usize) -> W {
-    match kind {
-        Kind::Mean => sum / W::from_number(crate::dtype::Number::Whole(count as i64)),
-        Kind::Norm => sum.root(),
-        _ => sum,
-    }
-}
-
-/// So many elements are one leaf of a tree, which need not be made.
-const FEW: usize = 32;
-
-/// One reduction of a run of elements.
-fn reduce<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W {
-    let number = |value: usize| W::from_number(crate::dtype::Number::Whole(value as i64));
-    match kind {
-        Kind::Sum | Kind::Mean | Kind::Norm => {
-            let sum = if count <= FEW && kind != Kind::Norm {
-                let mut few = [W::default(); FEW];
-                let filled = reader.fill(&mut few[..count]);
-                leaf_sum(&few[..filled], &W::plus)
-            } else {
-                let mut tree = Tree::new();
-                leaves(reader, count, |leaf| add(kind, &mut tree, leaf));
-                tree.sum(W::plus)
-            };
-            finish(kind, sum, count)
-        }
-        Kind::Prod => {
-            let mut product = W::one();
-            leaves(reader, count, |leaf| product = leaf.iter().fold(product, |product, value| product.times(*value)));
-            product
-        }
-        Kind::Max | Kind::Min | Kind::ArgMax | Kind::ArgMin => {
-            let (mut best, mut place, mut at) = (None::<W>, 0, 0);
-            leaves(reader, count, |leaf| {
-                for value in leaf {
-                    let is_greater = matches!(kind, Kind::Max | Kind::ArgMax);
-                    let is_better = best.is_none_or(|best| {
-                        let beats = if is_greater { *value > best } else { *value < best };
-                        beats || value.is_nan() && !best.is_nan()
-                    });
-                    if is_better {
-                        (best, place) = (Some(*value), at);
-                    }
-                    at += 1;
-                }
-            });
-            match kind {
-                Kind::Max | Kind::Min => best.unwrap_or(W::zero()),
-                _ => number(place),
-            }
-        }
-    }
-}
-
 /// Reduces an array by its axes. A long one is cut into parts where its elements are in a slice.
 pub(super) fn reduce_all(
     workers: Workers<'_>,
@@ -226,40 +99,32 @@ pub(super) fn reduce_all(
         out: &mut BlobMut<'_>,
         req: OpReq,
     ) -> Result<(), Error> {
-        let count = plan.turned_count(&from.layout().shape);
-        let (size, parts) = (out.size(), parts::count(from.size(), ELEMENTS));
-        if let Some(values) = from.as_slice::<W>().filter(|_| parts > 1) {
-            let turned = plan.turned(from.layout())?;
-            // An element of the slice at 0 is the first of the array.
-            let layout = Layout { offset: 0, ..turned };
-            let first = layout.shape.dims().first().copied().unwrap_or(1);
-            if size == 1 && matches!(kind, Kind::Sum | Kind::Mean | Kind::Norm) {
-                out.writer::<W>(req).put(&[one_in_parts(workers, parts, kind, values)?]);
-                return Ok(());
-            }
-            if size > 1 && first > 1 {
-                let mut results = workers.scratch::<W>(size)?;
-                let (results, rows) = (results.as_mut_slice(), first.div_ceil(parts));
-                workers.run(results.chunks_mut(rows * (size / first)).enumerate(), |(part, results)| {
-                    let rows = layout.slice(0, part * rows, first.min((part + 1) * rows), 1)?;
-                    let mut reader = Blob::of_slice(values, &rows).reader::<W>();
-                    results.iter_mut().for_each(|result| *result = reduce(kind, &mut reader, count));
-                    Ok(())
-                })?;
-                out.writer::<W>(req).put(results);
-                return Ok(());
-            }
-        }
+        let (size, count, parts) = (out.size(), plan.turned_count(&from.layout().shape), parts::count(from.size(), ELEMENTS));
+        let values = from.as_slice::<W>();
         if let (Kind::Sum, true, true) = (kind, req.overwrites(), count <= LEAF && size > 1 && plan.first_go(from)) {
-            if let (Some(values), Some(sums)) = (from.as_slice::<W>(), out.as_mut_slice::<W>()) {
+            if let (Some(values), Some(sums)) = (values.filter(|_| parts == 1), out.as_mut_slice::<W>()) {
                 column_sums(values, sums, &W::plus);
                 return Ok(());
             }
         }
-        let turned = plan.turned(from.layout())?;
-        let (mut reader, mut writer) = (from.reader_along::<W>(&turned), out.writer::<W>(req));
-        (0..size).for_each(|_| writer.put(&[reduce(kind, &mut reader, count)]));
-        Ok(())
+        if let (Some(values), true, true) = (values, parts > 1 && size == 1, is_sum(kind)) {
+            out.writer::<W>(req).put(&[one_in_parts(workers, parts, kind, values)?]);
+            return Ok(());
+        }
+        let (kept, gone) = plan.parted(from.layout())?;
+        write_with(workers, out, req, |results: &mut [W]| match values.filter(|_| parts > 1 && size > 1) {
+            Some(values) => {
+                // An element of the slice at 0 is the first of the array.
+                let (kept, whole) = (Layout { offset: 0, ..kept }, Layout { offset: 0, ..*from.layout() });
+                let first = kept.shape.dims()[0];
+                let rows = first.div_ceil(parts);
+                workers.run(results.chunks_mut(rows * (size / first)).enumerate(), |(part, results)| {
+                    let rows = kept.slice(0, part * rows, first.min((part + 1) * rows), 1)?;
+                    fold(workers, kind, &Blob::of_slice(values, &whole), (&rows, &gone), results)
+                })
+            }
+            None => fold(workers, kind, from, (&kept, &gone), results),
+        })
     }
     if req.is_null() {
         return Ok(());
@@ -273,7 +138,7 @@ fn one_in_parts<W: Work>(workers: Workers<'_>, parts: usize, kind: Kind, values:
     let mut nodes = [W::default(); MOST];
     workers.run(values.chunks(each).zip(&mut nodes), |(values, node)| {
         let mut tree = Tree::new();
-        values.chunks(LEAF).for_each(|leaf| add(kind, &mut tree, leaf));
+        add(kind, &mut tree, values);
         *node = tree.sum(W::plus);
         Ok(())
     })?;

@@ -10,6 +10,7 @@ use crate::kernel::bias;
 use crate::kernel::convolve::{self, Cut, Geometry};
 use crate::kernel::gemm::Real;
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::fold::Kind;
 use crate::operator::layers::window::{weights, Images};
 use crate::operator::lists::Dims;
 use crate::operator::map::with_float;
@@ -17,7 +18,7 @@ use crate::operator::ordered::{write, Ordered};
 use crate::operator::parameters::Axes;
 use crate::operator::parts::{self, Workers, PRODUCTS};
 use crate::operator::property::{assign_shape, Given, OpContext};
-use crate::operator::reduction::{reduce_all, Kind, Plan};
+use crate::operator::reduction::{reduce_all, Plan};
 use crate::request::OpReq;
 use crate::shape::Shape;
 
