@@ -177,3 +177,19 @@ fn places_have_no_gradient() {
     autograd::backward(&[&value]).unwrap();
     assert_eq!(x.grad().unwrap().to_vec::<f64>().unwrap(), [0.0, 1.0]);
 }
+
+#[test]
+fn the_first_of_a_long_row_are_those_of_its_order() {
+    // Few values, so that many are equal, and some that are no numbers.
+    let of = |at: usize| if at % 97 == 5 { f32::NAN } else { ((at * 7919) % 53) as f32 };
+    let x = NDArray::from_slice(&(0..900).map(of).collect::<Vec<f32>>(), [3, 300]).unwrap();
+    for ascends in ["true", "false"] {
+        let sorted = Op::new("argsort", &[("is_ascend", ascends), ("dtype", "int64")]).unwrap().invoke(&[&x]).unwrap();
+        for k in [1, 2, 8, 16, 17, 299] {
+            let parameters = [("k", &*k.to_string()), ("is_ascend", ascends), ("dtype", "int64")];
+            let first = Op::new("topk", &parameters).unwrap().invoke(&[&x]).unwrap().to_vec::<i64>().unwrap();
+            let expected = sorted.slice(1, 0, k, 1).unwrap().to_vec::<i64>().unwrap();
+            assert_eq!(first, expected, "{k} {ascends}");
+        }
+    }
+}

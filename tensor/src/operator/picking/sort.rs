@@ -88,6 +88,9 @@ fn compare<W: PartialOrd + Copy>(row: &[W], ascends: bool, one: i64, other: i64)
     if ascends { order } else { order.reverse() }.then(one.cmp(&other))
 }
 
+/// So many elements are chosen in one pass, which keeps them in their order.
+const FEW: usize = 16;
+
 impl Order {
     /// The layout with the axis behind the others; how many rows there are, and how long they are.
     fn rows(&self, layout: &Layout) -> Result<(Layout, usize, usize), Error> {
@@ -109,11 +112,26 @@ impl Order {
     /// Writes the places of the first elements of a row in their order.
     fn choose<W: PartialOrd + Copy>(&self, row: &[W], places: &mut [i64]) {
         let (count, ascends) = (self.count(row.len()), self.of.is_ascend);
+        let order = |one: &i64, other: &i64| compare(row, ascends, *one, *other);
         places.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
-        if count < places.len() && count > 0 {
-            places.select_nth_unstable_by(count - 1, |one, other| compare(row, ascends, *one, *other));
+        let is_few = count <= FEW && count < places.len();
+        if count > FEW && count < places.len() {
+            places.select_nth_unstable_by(count - 1, order);
         }
-        places[..count].sort_unstable_by(|one, other| compare(row, ascends, *one, *other));
+        let chosen = &mut places[..count];
+        chosen.sort_unstable_by(order);
+        let Some(last) = count.checked_sub(1).filter(|_| is_few) else { return };
+        let mut worst = row[chosen[last] as usize];
+        for (value, at) in row[count..].iter().zip(count as i64..) {
+            // Most elements are left out by one comparison. It is false for what is not a number.
+            if (if ascends { *value >= worst } else { *value <= worst }) || order(&at, &chosen[last]).is_gt() {
+                continue;
+            }
+            let place = chosen.partition_point(|other| order(other, &at).is_lt());
+            chosen[place..].rotate_right(1);
+            chosen[place] = at;
+            worst = row[chosen[last] as usize];
+        }
     }
 }
 
