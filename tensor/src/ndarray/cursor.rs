@@ -269,6 +269,9 @@ impl<W: Element> Writer<'_, W> {
     }
 }
 
+/// Computes elements, of as many of each input.
+pub(crate) type Function<'f, W> = dyn Fn(&[&[W]], &mut [W]) + 'f;
+
 /// Writes `f` of what the readers give, which have as many elements as the writer: block by block,
 /// or in longer runs where all have their elements in memory as `f` is given them.
 ///
@@ -277,7 +280,7 @@ impl<W: Element> Writer<'_, W> {
 pub(crate) fn blocks<W: Element, const BLOCK: usize>(
     readers: &mut [Reader<'_, W>],
     writer: &mut Writer<'_, W>,
-    f: &dyn Fn(&[&[W]], &mut [W]),
+    f: &Function<'_, W>,
 ) {
     let (mut buffers, mut result) = ([[W::default(); BLOCK]; INPUTS], [W::default(); BLOCK]);
     while writer.walk.left > 0 {

@@ -9,7 +9,7 @@
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::ndarray::cursor::{blocks, INPUTS};
+use crate::ndarray::cursor::{blocks, Function, INPUTS};
 use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
@@ -119,7 +119,7 @@ fn map_in_tiles<W: Element>(
     inputs: &[Blob<'_>],
     out: &mut BlobMut<'_>,
     req: OpReq,
-    f: &dyn Fn(&[&[W]], &mut [W]),
+    f: &Function<'_, W>,
 ) -> Result<(), Error> {
     let of_out = *out.layout();
     let mut layouts: SmallVec<[Layout; INPUTS + 1]> = inputs.iter().map(|input| *input.layout()).collect();
