@@ -99,7 +99,8 @@ pub(super) fn reduce_all(
         out: &mut BlobMut<'_>,
         req: OpReq,
     ) -> Result<(), Error> {
-        let (size, count, parts) = (out.size(), plan.turned_count(&from.layout().shape), parts::count(from.size(), ELEMENTS));
+        let (size, count, parts) =
+            (out.size(), plan.turned_count(&from.layout().shape), parts::count(from.size(), ELEMENTS));
         let values = from.as_slice::<W>();
         if let (Kind::Sum, true, true) = (kind, req.overwrites(), count <= LEAF && size > 1 && plan.first_go(from)) {
             if let (Some(values), Some(sums)) = (values.filter(|_| parts == 1), out.as_mut_slice::<W>()) {
