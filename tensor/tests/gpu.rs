@@ -10,11 +10,13 @@ mod common;
 #[cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
 #[path = "gpu/cuda.rs"]
 mod cuda;
+#[path = "gpu/implementations.rs"]
+mod implementations;
 #[path = "gpu/programs.rs"]
 mod programs;
 
 use seriatim::gpu::Immediate;
-use seriatim::{Builder, Context, Engine, Kind};
+use seriatim::{Builder, Context, Engine, Kind, RunContext};
 use seriatim_tensor::operator::{list_all_ops, Op};
 use seriatim_tensor::storage::{Pooling, Storage, Tag};
 use seriatim_tensor::{DType, Distribution, Element, ErrorKind, NDArray, Number, OpReq, Runtime, Step};
@@ -150,14 +152,32 @@ fn every_operator_says_that_it_has_no_kernel_for_a_gpu() {
     assert!(called > 60, "{called} operators were called");
     let into = Op::new("square", &[]).unwrap().invoke_into(&[&host], &[(&x, OpReq::Write)]).unwrap_err();
     assert_eq!(into.kind(), ErrorKind::ContextMismatch);
-    for refused in
-        [x.fill(1), x.fill_random(Distribution::Uniform { low: 0.0, high: 1.0 }), x.attach_grad(OpReq::Write)]
-    {
+    for refused in [x.fill(1), x.fill_random(Distribution::Uniform { low: 0.0, high: 1.0 })] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedContext, "{error}");
         assert!(error.to_string().contains("gpu(0)"), "{error}");
     }
     assert_eq!(x.to_vec::<f32>().unwrap(), [0.0; 4]);
+}
+
+/// The memory of this back end is the processor's, and what is put on a stream is done at once.
+fn at_once(run: &RunContext<'_>, kernel: implementations::Kernel) {
+    assert!(run.stream().is_some());
+    let [from, to] = [kernel.from, kernel.to].map(std::ptr::with_exposed_provenance_mut::<f32>);
+    // SAFETY: the operation has declared both arrays, which have as many elements.
+    unsafe { kernel.run(from, to) };
+}
+
+#[test]
+fn an_operator_has_one_implementation_a_context() {
+    for runtime in KINDS.map(runtime) {
+        implementations::each_context_has_its_implementation(&runtime, at_once);
+        implementations::what_is_new_is_made_or_refused(&runtime, at_once);
+        implementations::views_in_order_are_operands(&runtime, at_once);
+        implementations::gradients_go_through_a_gpu(&runtime, at_once);
+        implementations::without_an_implementation_a_call_is_refused(&runtime, at_once);
+        implementations::elements_of_a_gpu_are_out_of_reach(&runtime);
+    }
 }
 
 #[test]

@@ -17,7 +17,6 @@ pub use walk::{backward, backward_with};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
-use crate::ndarray::placing::check_processor;
 use crate::operator::tape::{self, Attached};
 use crate::request::OpReq;
 
@@ -99,13 +98,12 @@ pub fn is_training() -> bool {
 }
 
 impl NDArray {
-    /// Attaches a gradient: an array of zeros, which [`backward`] writes or adds to. It stays for
-    /// the array's life.
+    /// Attaches a gradient: an array of zeros in the same context, which [`backward`] writes or adds
+    /// to. It stays for the array's life.
     ///
     /// # Errors
     /// [`Recording`](ErrorKind::Recording) if the array is a view, or has one attached already;
     /// [`UnsupportedType`](ErrorKind::UnsupportedType) if it has no floats;
-    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) on a GPU;
     /// [`Capturing`](ErrorKind::Capturing) while a step is captured; those of a push.
     ///
     /// ```
@@ -129,8 +127,7 @@ impl NDArray {
             let message = format!("an array of {} has no gradient: only floats have", self.dtype());
             return Err(Error::new(ErrorKind::UnsupportedType, message));
         }
-        check_processor(std::iter::once(self)).map_err(|error| error.within("a gradient is attached"))?;
-        let gradient = self.runtime().zeros(self.shape(), self.dtype())?;
+        let gradient = self.runtime().zeros_in(self.shape(), self.dtype(), self.context())?;
         self.chunk().gradient().set(Box::new(Attached { gradient, req })).map_err(|_| {
             Error::new(ErrorKind::Recording, format!("an array of shape {} has a gradient already", self.shape()))
         })

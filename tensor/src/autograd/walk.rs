@@ -110,7 +110,7 @@ fn walk(
                 return Err(Error::new(ErrorKind::ShapeMismatch, message));
             }
             Some(given) => given.copy()?,
-            None => head.runtime().ones(head.shape(), head.dtype())?,
+            None => head.runtime().ones(head.shape(), head.dtype())?.as_in_context(head.context())?,
         };
         match gradients.of.get(&head.id()) {
             Some(there) => there.add_assign(&given)?,
@@ -127,6 +127,15 @@ fn walk(
     Ok(())
 }
 
+/// A new array of the same shape and type, which lies where the other one does.
+fn like(array: &NDArray) -> Result<NDArray, Error> {
+    array.runtime().empty_in(array.shape(), array.dtype(), array.context())
+}
+
+fn zeros_like(array: &NDArray) -> Result<NDArray, Error> {
+    array.runtime().zeros_in(array.shape(), array.dtype(), array.context())
+}
+
 /// Where the gradient by an input goes, and how.
 fn target(
     input: &NDArray,
@@ -137,7 +146,7 @@ fn target(
         return Ok(Some(match gradients.of.get(&input.id()) {
             Some(there) => (there.clone(), OpReq::Add),
             None => {
-                let new = input.runtime().empty(input.shape(), input.dtype())?;
+                let new = like(input)?;
                 gradients.of.insert(input.id(), new.clone());
                 (new, OpReq::Write)
             }
@@ -167,10 +176,10 @@ fn step(
             to.viewed(*layout).add_assign(grad)
         }
         Step::Function(function) => {
-            let zeros = |output: &NDArray| output.runtime().zeros(output.shape(), output.dtype());
             let grads = out_grads.into_iter().zip(&node.outputs);
-            let grads: SmallVec<[NDArray; 2]> =
-                grads.map(|(grad, output)| grad.map_or_else(|| zeros(output), Ok)).collect::<Result<_, Error>>()?;
+            let grads: SmallVec<[NDArray; 2]> = grads
+                .map(|(grad, output)| grad.map_or_else(|| zeros_like(output), Ok))
+                .collect::<Result<_, Error>>()?;
             let in_grads = apply::gradients(function, &node.inputs, &grads)?;
             for (grad, input) in in_grads.iter().zip(&node.inputs) {
                 let Some(grad) = grad else { continue };
@@ -190,7 +199,7 @@ fn step(
             let mut zeros = out_grads;
             for (at, (grad, output)) in zeros.iter_mut().zip(&node.outputs).enumerate() {
                 if grad.is_none() && op.needs_gradient_by(at) {
-                    *grad = Some(output.runtime().zeros(output.shape(), output.dtype())?);
+                    *grad = Some(zeros_like(output)?);
                 }
             }
             // An input that is given twice has two gradients. The second is made by itself, and
@@ -203,7 +212,7 @@ fn step(
                     continue;
                 };
                 if targets.iter().any(|(other, _)| other.id() == to.id()) {
-                    let part = to.runtime().empty(to.shape(), to.dtype())?;
+                    let part = like(&to)?;
                     targets.push((part.clone(), OpReq::Write));
                     more.push((to, part));
                 } else {

@@ -5,6 +5,9 @@
 //! borrow the arguments in one place, so what is borrowed is what was declared. Operators see
 //! blobs.
 //!
+//! The memory of a device is not reached from here: `device_blob.rs` has what operators of a device
+//! are given.
+//!
 //! **Aliasing.** An output may be in the same memory as an input, if the operator allows that. Both
 //! blobs then give out no slices. They are read and written block by block, through copies.
 
@@ -95,11 +98,11 @@ impl Argument {
             None if self.layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
             None => return Err(self.unwritten()),
         };
-        Ok(Blob(self.place(base, shared)))
+        Ok(Blob(self.place(base, Reach::of(shared))))
     }
 
-    fn place(&self, base: *mut u8, shared: bool) -> Place<'_> {
-        Place { base, layout: &self.layout, dtype: self.dtype, shared, of: PhantomData }
+    pub(super) fn place(&self, base: *mut u8, reach: Reach) -> Place<'_> {
+        Place { base, layout: &self.layout, dtype: self.dtype, reach, of: PhantomData }
     }
 
     #[cold]
@@ -128,7 +131,7 @@ impl Argument {
         if memory.is_read_only() {
             return Err(self.read_only());
         }
-        Ok(BlobMut(self.place(memory.address(true)?.as_ptr(), shared)))
+        Ok(BlobMut(self.place(memory.address(true)?.as_ptr(), Reach::of(shared))))
     }
 
     #[cold]
@@ -180,24 +183,59 @@ fn unreachable_from_here(context: Context) -> Error {
     Error::new(ErrorKind::UnsupportedContext, message)
 }
 
+/// How the memory of a blob is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// By this blob alone.
+    Alone,
+    /// By another blob of the operation too, so that there are no slices.
+    Shared,
+    /// By a device, and not from here.
+    Device,
+    /// By a device, and the operator has its address, to write there.
+    Given,
+}
+
+impl Reach {
+    #[inline]
+    fn of(shared: bool) -> Reach {
+        if shared {
+            Reach::Shared
+        } else {
+            Reach::Alone
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    base: *mut u8,
+pub(super) struct Place<'a> {
+    pub base: *mut u8,
     /// Of the argument, or made by the operator: a copy would be most of a blob.
-    layout: &'a Layout,
-    dtype: DType,
-    shared: bool,
+    pub layout: &'a Layout,
+    pub dtype: DType,
+    pub reach: Reach,
     of: PhantomData<&'a [u8]>,
+}
+
+impl Place<'_> {
+    /// Where the memory begins, for those who walk over its elements here.
+    #[inline]
+    fn here(&self) -> *mut u8 {
+        if matches!(self.reach, Reach::Device | Reach::Given) {
+            super::device_blob::unreachable_here();
+        }
+        self.base
+    }
 }
 
 /// An array that an operator reads (`TBlob` of `in_data`).
 ///
 /// Its elements can be had as a slice if they lie one after the other, and else block by block.
 #[derive(Clone, Copy)]
-pub struct Blob<'a>(Place<'a>);
+pub struct Blob<'a>(pub(super) Place<'a>);
 
 /// An array that an operator writes (`TBlob` of `out_data`).
-pub struct BlobMut<'a>(Place<'a>);
+pub struct BlobMut<'a>(pub(super) Place<'a>);
 
 macro_rules! facts {
     ($($type:ident),*) => {$(
@@ -228,7 +266,7 @@ macro_rules! facts {
             /// Whether [`Blob::as_slice`] or [`BlobMut::as_mut_slice`] would give a slice of `T`.
             #[inline]
             fn is_slice<T: Element>(&self) -> bool {
-                self.0.dtype == T::DTYPE && !self.0.shared && self.0.layout.is_contiguous()
+                self.0.dtype == T::DTYPE && self.0.reach == Reach::Alone && self.0.layout.is_contiguous()
             }
         }
 
@@ -257,7 +295,7 @@ impl<'a> Blob<'a> {
     pub(crate) fn of_slice<T: Element>(values: &'a [T], layout: &'a Layout) -> Blob<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_ptr().cast::<u8>().cast_mut();
-        Blob(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
+        Blob(Place { base, dtype: T::DTYPE, layout, reach: Reach::Alone, of: PhantomData })
     }
 
     /// Reads the elements in order, converted to `W`.
@@ -268,14 +306,14 @@ impl<'a> Blob<'a> {
     /// Reads the elements in the order of another layout, which has its extent within this one.
     pub(crate) fn reader_along<W: Element>(&self, layout: &Layout) -> Reader<'a, W> {
         let gather = with_type!(self.0.dtype, T => gather::<T, W> as Gather<W>);
-        Reader::new(self.0.base, layout, gather, self.0.dtype == W::DTYPE && !self.0.shared)
+        Reader::new(self.0.here(), layout, gather, self.0.dtype == W::DTYPE && self.0.reach == Reach::Alone)
     }
 
     /// Reads the elements in order, which are of this type. Compiled for one type, and not for each
     /// two.
     pub(crate) fn same_reader<T: Element>(&self) -> Reader<'a, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Reader::new(self.0.base, self.0.layout, gather::<T, T>, !self.0.shared)
+        Reader::new(self.0.here(), self.0.layout, gather::<T, T>, self.0.reach == Reach::Alone)
     }
 
     /// The same elements, shown in another way. The new layout has its extent within the old one.
@@ -300,13 +338,13 @@ impl<'a> BlobMut<'a> {
     pub(crate) fn of_slice<T: Element>(values: &'a mut [T], layout: &'a Layout) -> BlobMut<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_mut_ptr().cast::<u8>();
-        BlobMut(Place { base, dtype: T::DTYPE, layout, shared: false, of: PhantomData })
+        BlobMut(Place { base, dtype: T::DTYPE, layout, reach: Reach::Alone, of: PhantomData })
     }
 
     /// Stands for an array that is not to be written: it gives out no slices, and its writers write
     /// nothing.
     pub(crate) fn nothing(argument: &'a Argument) -> BlobMut<'a> {
-        BlobMut(argument.place(std::ptr::null_mut(), true))
+        BlobMut(argument.place(std::ptr::null_mut(), Reach::Shared))
     }
 
     /// The elements, if they are of this type, lie one after the other, and are not also read.
@@ -324,7 +362,8 @@ impl<'a> BlobMut<'a> {
     /// places of those of `input`: for a computation in place, which reads `input` through them.
     pub(crate) fn as_cells<T: Element>(&mut self, input: &Blob<'_>) -> Option<&[Cell<T>]> {
         let (place, other) = (&self.0, &input.0);
-        let is_same = std::ptr::eq(place.base, other.base) && place.layout == other.layout && other.dtype == T::DTYPE;
+        let is_same =
+            std::ptr::eq(place.here(), other.here()) && place.layout == other.layout && other.dtype == T::DTYPE;
         // SAFETY: as for `as_mut_slice`. Other blobs of this memory are shared, so there are no
         // slices of it while the cells are borrowed, and cells may be changed beside reads.
         (is_same && place.dtype == T::DTYPE && place.layout.is_contiguous()).then(|| unsafe {
@@ -347,18 +386,19 @@ impl<'a> BlobMut<'a> {
             OpReq::Write | OpReq::Inplace => with_type!(self.0.dtype, T => scatter::<T, W> as Scatter<W>),
         };
         let is_direct = self.0.dtype == W::DTYPE && req.overwrites() && !self.0.base.is_null();
-        Writer::new(self.0.base, layout, scatter, is_direct)
+        Writer::new(self.0.here(), layout, scatter, is_direct)
     }
 
     /// Writes the elements in order, which are of this type.
     pub(crate) fn same_writer<T: Element>(&mut self) -> Writer<'_, T> {
         assert_eq!(self.0.dtype, T::DTYPE);
-        Writer::new(self.0.base, self.0.layout, scatter::<T, T>, true)
+        Writer::new(self.0.here(), self.0.layout, scatter::<T, T>, true)
     }
 
     /// What is there now, to be read besides: block by block, as it may be written meanwhile.
     pub(crate) fn as_blob(&mut self) -> Blob<'_> {
-        Blob(Place { shared: true, ..self.0 })
+        self.0.here();
+        Blob(Place { reach: Reach::Shared, ..self.0 })
     }
 
     /// The same elements, shown in another way. The new layout has its extent within the old one.

@@ -5,7 +5,8 @@
 //! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
 //! has numbers that operations read, `seeding.rs` seeds of random numbers, `profiled.rs` what is
 //! recorded of single calls, and `capturing.rs` what a thread captures. `placing.rs` knows in which
-//! contexts arrays can be, and `copying.rs` copies between the processor and devices.
+//! contexts arrays can be, `copying.rs` copies between the processor and devices, and
+//! `device_blob.rs` is what an operation of a device sees of an array.
 
 pub(crate) mod access;
 pub(crate) mod array;
@@ -14,6 +15,7 @@ mod chunk;
 pub(crate) mod copying;
 mod create;
 pub(crate) mod cursor;
+mod device_blob;
 pub(crate) mod parameter;
 pub(crate) mod placing;
 pub(crate) mod profiled;

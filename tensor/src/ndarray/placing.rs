@@ -1,8 +1,8 @@
 //! In which contexts arrays can be: which memory a new array gets, how much of it there is, and
 //! which calls have kernels for it.
 //!
-//! `array.rs` asks for the memory of new arrays, and all that pushes operations of the processor
-//! asks [`check_processor`]. The engine knows the devices: a runtime looks each of them up once.
+//! `array.rs` asks for the memory of new arrays, calls of operators ask [`common_device`], and all
+//! else that pushes operations of the processor asks [`check_processor`]. The engine knows the devices: a runtime looks each of them up once.
 
 #![forbid(unsafe_code)]
 
@@ -253,25 +253,41 @@ impl NDArray {
 /// [`ContextMismatch`](ErrorKind::ContextMismatch) if others lie elsewhere;
 /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
 pub(crate) fn check_processor<'a>(arrays: impl Iterator<Item = &'a NDArray> + Clone) -> Result<(), Error> {
-    match arrays.clone().find(|array| array.is_on_device()) {
+    match common_device(arrays)? {
         None => Ok(()),
-        Some(first) => Err(refused(first.context(), arrays.map(NDArray::context))),
+        Some(device) => Err(no_kernel(device)),
+    }
+}
+
+/// The device that all arrays lie on, or none if they lie where the processor reaches them.
+///
+/// # Errors
+/// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some lie there.
+pub(crate) fn common_device<'a>(arrays: impl Iterator<Item = &'a NDArray> + Clone) -> Result<Option<Context>, Error> {
+    match arrays.clone().find(|array| array.is_on_device()) {
+        None => Ok(None),
+        Some(first) => all_on(first.context(), arrays.map(NDArray::context)).map(Some),
     }
 }
 
 #[cold]
-fn refused(on: Context, mut all: impl Iterator<Item = Context>) -> Error {
-    let (kind, message) = match all.find(|other| *other != on) {
+fn all_on(on: Context, mut all: impl Iterator<Item = Context>) -> Result<Context, Error> {
+    match all.find(|other| *other != on) {
+        None => Ok(on),
         Some(other) => {
             let message = format!("its arrays lie on {on} and on {other}: bring them to one by as_in_context");
-            (ErrorKind::ContextMismatch, message)
+            Err(Error::new(ErrorKind::ContextMismatch, message))
         }
-        None => {
-            let message = format!(
-                "it has no kernel for {on}: bring its arrays to the processor by as_in_context(Context::cpu(0))"
-            );
-            (ErrorKind::UnsupportedContext, message)
-        }
+    }
+}
+
+/// The error of a call that has no kernel where its arrays lie.
+#[cold]
+pub(crate) fn no_kernel(on: Context) -> Error {
+    let elsewhere = match on.device() {
+        Device::Gpu => "the processor by as_in_context(Context::cpu(0))",
+        _ => "a device that it has one for, by as_in_context",
     };
-    Error::new(kind, message)
+    let message = format!("it has no kernel for {on}: bring its arrays to {elsewhere}");
+    Error::new(ErrorKind::UnsupportedContext, message)
 }

@@ -11,8 +11,9 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
-use crate::ndarray::placing::check_processor;
+use crate::ndarray::placing::common_device;
 use crate::ndarray::runtime::Runtime;
+use crate::operator::implementations::OnDevice;
 use crate::operator::kernel_call::{described, Input, KernelCall, Output};
 use crate::operator::op::Op;
 use crate::operator::tape::{self, Node};
@@ -33,9 +34,11 @@ impl Op {
     /// # Errors
     /// [`WrongArguments`](ErrorKind::WrongArguments), [`ShapeMismatch`](ErrorKind::ShapeMismatch),
     /// [`UnsupportedType`](ErrorKind::UnsupportedType), [`ForeignArray`](ErrorKind::ForeignArray),
-    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for arrays of a GPU, and
-    /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some are there, with the operator,
-    /// and the shapes and types of its arguments; those of a push.
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) where the operator has no kernel, and
+    /// for a view of an array of a GPU whose elements do not lie in order, and
+    /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some arrays lie on a GPU, with the
+    /// operator, and the shapes and types of its arguments;
+    /// [`Capturing`](ErrorKind::Capturing) on a GPU while a step is captured; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};
@@ -64,12 +67,12 @@ impl Op {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn invoke_all(&self, inputs: &[&NDArray]) -> Result<Outputs, Error> {
-        let (shapes, types, runtime) = self.infer(inputs, &[])?;
-        let made =
-            shapes.iter().zip(&types).map(|(shape, dtype)| NDArray::new(runtime, *shape, *dtype, Context::cpu(0)));
+        let (shapes, types, runtime, device) = self.infer(inputs, &[])?;
+        let context = device.as_ref().map_or(Context::cpu(0), |device| device.context);
+        let made = shapes.iter().zip(&types).map(|(shape, dtype)| NDArray::new(runtime, *shape, *dtype, context));
         let mut outputs = made.collect::<Result<Outputs, Error>>()?;
         let written = outputs.iter().map(|output| (output, OpReq::Write));
-        self.push_forward(inputs, &written.collect::<SmallVec<[_; 2]>>())?;
+        self.push_forward(inputs, &written.collect::<SmallVec<[_; 2]>>(), device)?;
         let (arguments, auxiliary) = inputs.split_at(self.inner.arguments);
         tape::record(self, arguments, auxiliary, &outputs);
         outputs.truncate(self.inner.visible);
@@ -93,13 +96,13 @@ impl Op {
     /// ```
     pub fn invoke_into(&self, inputs: &[&NDArray], outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
         let written: SmallVec<[&NDArray; 2]> = outputs.iter().map(|(output, _)| *output).collect();
-        self.infer(inputs, &written)?;
+        let (_, _, _, device) = self.infer(inputs, &written)?;
         if tape::is_recording() && inputs.iter().chain(&written).any(|array| tape::is_tracked(array)) {
             let message = "a result is written into an array while gradients are recorded of one of the arrays: \
                            let the operator make its result, or pause recording";
             return Err(self.said(inputs, &Error::new(ErrorKind::Recording, message)));
         }
-        self.push_forward(inputs, outputs)
+        self.push_forward(inputs, outputs, device)
     }
 
     /// Pushes the backward pass of a recorded call: `in_grad` are the gradients to write.
@@ -112,6 +115,7 @@ impl Op {
         let (inner, in_data, out_data) = (&*self.inner, &node.inputs, &node.outputs);
         let Some(runtime) = in_data.first().map(NDArray::runtime) else { return Ok(()) };
         let groups = out_grad.iter().copied().chain(in_data.iter().map(Some)).chain(out_data.iter().map(Some));
+        let device = self.place(groups.clone().flatten().chain(in_grad.iter().map(|(array, _)| *array)))?;
         let needed = inner.needs.iter().flatten();
         let mut outputs: SmallVec<[Output; 3]> = in_grad.iter().map(|(array, req)| output(array, *req)).collect();
         keep_apart(&mut outputs);
@@ -149,16 +153,17 @@ impl Op {
             outputs,
             resources: capturing::grant(runtime, &inner.resources[1])?,
         };
-        call.push()
+        call.push(device)
     }
 
-    /// The shapes and types of all outputs, and the runtime of all arrays.
-    #[expect(clippy::type_complexity, reason = "three lists that are used at once")]
+    /// The shapes and types of all outputs, the runtime of all arrays, and the device of all if they
+    /// lie on one.
+    #[expect(clippy::type_complexity, reason = "four things that are used at once")]
     fn infer<'a>(
         &self,
         inputs: &[&'a NDArray],
         outputs: &[&NDArray],
-    ) -> Result<(SmallVec<[Shape; 2]>, SmallVec<[DType; 2]>, &'a Runtime), Error> {
+    ) -> Result<(SmallVec<[Shape; 2]>, SmallVec<[DType; 2]>, &'a Runtime, Option<OnDevice>), Error> {
         let inner = &*self.inner;
         let wrong = |kind, message: String| Err(self.said(inputs, &Error::new(kind, message)));
         let expected = inner.arguments + inner.auxiliary;
@@ -179,7 +184,7 @@ impl Op {
             let message = "its arrays belong to different runtimes: copy values by to_vec and from_slice";
             return wrong(ErrorKind::ForeignArray, message.into());
         }
-        check_processor(inputs.iter().chain(outputs).copied()).map_err(|error| self.said(inputs, &error))?;
+        let device = self.place(inputs.iter().chain(outputs).copied()).map_err(|error| self.said(inputs, &error))?;
         let mut shapes: SmallVec<[Option<Shape>; 6]> = inputs.iter().map(|array| Some(array.shape())).collect();
         let mut types: SmallVec<[Option<DType>; 6]> = inputs.iter().map(|array| Some(array.dtype())).collect();
         let of = |at: usize| outputs.get(at).copied();
@@ -202,10 +207,23 @@ impl Op {
             return wrong(ErrorKind::ShapeMismatch, "the shapes or types of its outputs do not follow".into());
         }
         let (out_shapes, out_types) = (out_shapes.into_iter().flatten(), out_types.into_iter().flatten());
-        Ok((out_shapes.collect(), out_types.collect(), first.runtime()))
+        Ok((out_shapes.collect(), out_types.collect(), first.runtime(), device))
     }
 
-    fn push_forward(&self, inputs: &[&NDArray], outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
+    /// Where the work is done on arrays; none stands for the processor.
+    fn place<'a>(&self, arrays: impl Iterator<Item = &'a NDArray> + Clone) -> Result<Option<OnDevice>, Error> {
+        match common_device(arrays)? {
+            None => self.inner.implementations.of_processor().map(|_| None),
+            Some(context) => self.inner.on_device(context).map(Some),
+        }
+    }
+
+    fn push_forward(
+        &self,
+        inputs: &[&NDArray],
+        outputs: &[(&NDArray, OpReq)],
+        device: Option<OnDevice>,
+    ) -> Result<(), Error> {
         let inner = &*self.inner;
         let runtime = inputs[0].runtime();
         for (output, _) in outputs.iter().filter(|(_, req)| !req.is_null()) {
@@ -251,7 +269,7 @@ impl Op {
             outputs,
             resources: capturing::grant(runtime, &inner.resources[0])?,
         };
-        call.push()
+        call.push(device)
     }
 
     /// An error with the operator, and the shapes and types of its inputs.

@@ -3,7 +3,8 @@
 //!
 //! Used by `call.rs`, on the thread that calls an operator, for forward and backward passes. It
 //! lies in a block of the storage, so a call allocates nothing in steady state. The kernel runs on
-//! a worker, or inside of the push.
+//! a worker, or inside of the push. Of arrays of a device `device_call.rs` makes an operation of
+//! the device.
 
 use crate::dtype::DType;
 use crate::error::Error;
@@ -11,8 +12,9 @@ use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
 use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
+use crate::operator::implementations::OnDevice;
 use crate::operator::op::Op;
-use crate::operator::property::{Given, OpContext};
+use crate::operator::property::{Given, OpContext, Operator};
 use crate::request::OpReq;
 use crate::resource::manager::Granted;
 use crate::shape::Shape;
@@ -49,15 +51,12 @@ pub struct Output {
 }
 
 impl KernelCall {
-    /// Pushes the operation, or keeps it for the graph of a step.
-    pub fn push(self) -> Result<(), Error> {
-        let (runtime, name) = (
-            self.runtime.clone(),
-            match self.is_backward {
-                false => self.op.inner.name,
-                true => self.op.inner.backward_name,
-            },
-        );
+    /// Pushes the operation to where its arrays lie, or keeps it for the graph of a step.
+    pub fn push(self, device: Option<OnDevice>) -> Result<(), Error> {
+        if let Some(device) = device {
+            return self.push_to(device);
+        }
+        let (runtime, name) = (self.runtime.clone(), self.name());
         if capturing::is_active() {
             return self.record(&runtime, name);
         }
@@ -89,15 +88,21 @@ impl KernelCall {
         })
     }
 
-    fn described(&self) -> String {
+    pub(super) fn name(&self) -> Name {
+        match self.is_backward {
+            false => self.op.inner.name,
+            true => self.op.inner.backward_name,
+        }
+    }
+
+    pub(super) fn described(&self) -> String {
         let inputs = self.inputs.iter().flatten().map(|input| &input.argument);
-        let name = if self.is_backward { self.op.inner.backward_name } else { self.op.inner.name };
-        described(name.as_str(), inputs.map(|argument| (argument.dtype(), argument.layout.shape)))
+        described(self.name().as_str(), inputs.map(|argument| (argument.dtype(), argument.layout.shape)))
     }
 
     /// Runs on a worker, or inside of the push.
     fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
-        let (inner, runtime) = (&*self.op.inner, &self.runtime);
+        let runtime = &self.runtime;
         // Before results are made: one may be in the memory of an input that nothing has written.
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
         for input in &self.inputs {
@@ -127,6 +132,21 @@ impl KernelCall {
                 req => unsafe { output.argument.write(runtime, req.overwrites(), output.shared) }?,
             });
         }
+        let operator = self.op.inner.implementations.of_processor()?;
+        self.call(operator, run_ctx, (&inputs[..], &given[..]), &requests, (&mut written[..], &mut auxiliary[..]))
+    }
+
+    /// Calls an implementation with its arrays: the inputs, or what a backward pass is given.
+    #[inline]
+    pub(super) fn call(
+        &self,
+        operator: &dyn Operator,
+        run_ctx: &RunContext<'_>,
+        (inputs, given): (&[Blob<'_>], &[Option<Blob<'_>>]),
+        requests: &[OpReq],
+        (written, auxiliary): (&mut [BlobMut<'_>], &mut [BlobMut<'_>]),
+    ) -> Result<(), Error> {
+        let (inner, runtime) = (&*self.op.inner, &self.runtime);
         let mut requested = SmallVec::<[_; 1]>::new();
         for granted in &self.resources {
             requested.push(granted.lend(runtime.storage())?);
@@ -137,9 +157,9 @@ impl KernelCall {
             let (out_grad, rest) = given.split_at(inner.outputs);
             let (in_data, out_data) = rest.split_at(inner.arguments);
             let (out_grad, in_data, out_data) = (Given(out_grad), Given(in_data), Given(out_data));
-            inner.operator.backward(&mut ctx, out_grad, in_data, out_data, &requests, &mut written, &mut auxiliary)
+            operator.backward(&mut ctx, out_grad, in_data, out_data, requests, written, auxiliary)
         } else {
-            inner.operator.forward(&mut ctx, &inputs, &requests, &mut written, &mut auxiliary)
+            operator.forward(&mut ctx, inputs, requests, written, auxiliary)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Operators: what they mean, how they are found and called, and those that there are.
 //!
-//! `property.rs` has the two traits, `op.rs` the registry, `call.rs` with `kernel_call.rs` a call,
+//! `property.rs` has the two traits, `op.rs` the registry, `implementations.rs` what does the work
+//! in each context, `call.rs` with `kernel_call.rs` and `device_call.rs` a call,
 //! `parameters.rs` with `lists.rs` parameters, and `simple.rs` operators of one or two operands.
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
 //! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
@@ -17,9 +18,11 @@ mod broadcast;
 mod call;
 mod cast;
 mod copied;
+mod device_call;
 mod elementwise;
 mod fold;
 pub(crate) mod function;
+mod implementations;
 mod kernel_call;
 mod layers;
 mod lists;

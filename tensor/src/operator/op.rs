@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
-use crate::operator::property::{Operator, OperatorProperty};
+use crate::operator::implementations::Implementations;
+use crate::operator::property::OperatorProperty;
 use crate::resource::ResourceRequest;
-use seriatim::{Context, Name};
+use seriatim::Name;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +36,7 @@ pub(crate) struct OpInner {
     pub name: Name,
     pub backward_name: Name,
     pub property: Box<dyn OperatorProperty>,
-    pub operator: Box<dyn Operator>,
+    pub implementations: Implementations,
     pub arguments: usize,
     pub auxiliary: usize,
     pub outputs: usize,
@@ -92,7 +93,7 @@ impl Op {
         let inner = OpInner {
             name: Name::from(name),
             backward_name: Name::from(format!("{name} backward")),
-            operator: property.create_operator(Context::cpu(0))?,
+            implementations: Implementations::of(&*property)?,
             arguments,
             auxiliary: property.list_auxiliary_states().len(),
             outputs,

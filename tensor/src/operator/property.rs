@@ -15,7 +15,7 @@ use crate::request::OpReq;
 use crate::resource::{Resource, ResourceRequest};
 use crate::shape::Shape;
 use crate::storage::{Handle, Storage, Tag};
-use seriatim::{Context, RunContext};
+use seriatim::{Context, Device, RunContext};
 
 /// What an operator is told beside its arrays.
 #[derive(Debug)]
@@ -142,6 +142,9 @@ pub const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::F16, DType::Bf16];
 pub const NUMBERS: &[DType] =
     &[DType::F32, DType::F64, DType::F16, DType::Bf16, DType::I8, DType::U8, DType::I32, DType::I64];
 
+/// The kinds of devices whose memory the processor reaches.
+pub(super) const PROCESSOR: &[Device] = &[Device::Cpu, Device::CpuPinned];
+
 /// The meaning of an operator with its parameters: names, shapes, types, what it needs.
 pub trait OperatorProperty: Send + Sync {
     /// The parameters as text, by name: those that differ from others of the kind.
@@ -240,7 +243,20 @@ pub trait OperatorProperty: Send + Sync {
         Vec::new()
     }
 
-    /// Makes what does the work in a context.
+    /// The kinds of devices that there are implementations for; by default those of the processor.
+    /// With [`Device::Gpu`] among them [`create_operator`](OperatorProperty::create_operator) is
+    /// asked for one when arrays of a GPU are given. On others a call is refused.
+    fn devices(&self) -> &[Device] {
+        PROCESSOR
+    }
+
+    /// Makes what does the work in a context. It is asked for one implementation for all memory of
+    /// the processor, as [`Context::cpu`]`(0)`, and for one for each GPU. They may differ.
+    ///
+    /// An implementation for a GPU is called on a thread of that device, in an operation that has a
+    /// [stream](seriatim::RunContext::stream). It takes the
+    /// [addresses](crate::Blob::device_address) of its arrays, which lie in order, and queues its
+    /// kernels on the stream. It does not wait for them.
     ///
     /// # Errors
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).

@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::op::register;
-use crate::operator::property::{OpContext, OperatorProperty, FLOATS};
+use crate::operator::property::{OpContext, OperatorProperty, FLOATS, PROCESSOR};
 use crate::operator::simple_property::SimpleProperty;
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
@@ -68,9 +68,6 @@ pub enum Inplace {
     /// (`kInplaceInOut`, `kInplaceLhsOut`).
     InOut,
 }
-
-/// The devices that functions are for which say nothing.
-const PROCESSOR: &[Device] = &[Device::Cpu, Device::CpuPinned];
 
 type Env<'a, 'c, 'r> = EnvArguments<'a, 'c, 'r>;
 type Done = Result<(), Error>;

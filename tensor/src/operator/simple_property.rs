@@ -15,7 +15,7 @@ use crate::operator::simple::{
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
 use crate::shape::Shape;
-use seriatim::Context;
+use seriatim::{Context, Device};
 use std::sync::Arc;
 
 /// A simple operator with its parameters.
@@ -131,11 +131,11 @@ impl OperatorProperty for SimpleProperty {
         }
     }
 
-    fn create_operator(&self, context: Context) -> Result<Box<dyn Operator>, Error> {
-        if !self.op.devices.contains(&context.device()) {
-            let message = format!("its functions are for {:?}, and none for {context}", self.op.devices);
-            return Err(Error::new(ErrorKind::UnsupportedContext, message));
-        }
+    fn devices(&self) -> &[Device] {
+        self.op.devices
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

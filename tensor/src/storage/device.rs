@@ -76,16 +76,38 @@ impl DeviceBlock {
     /// Queues what writes all of it, in an operation that has declared that.
     pub fn fill(&self, queue: impl FnOnce(&DeviceData<u8>) -> Result<(), seriatim::Error>) -> Result<(), Error> {
         queue(&self.data)?;
-        self.share.written.store(true, Relaxed);
+        self.note_written();
         Ok(())
     }
 
-    /// The address, for an asynchronous operation of the device that has declared to read the
-    /// array, or to change it if `writes`, and stays open while somebody uses it.
+    /// The address, for an operation of the device that has declared to read the array, or to
+    /// change it if `writes`. An asynchronous one stays open while somebody uses it.
     pub fn address(&self, run: &RunContext<'_>, writes: bool) -> Result<*mut u8, Error> {
         let data = self.source()?;
         let memory = if writes { data.write_on(run) } else { data.read_on(run) }?;
         Ok(memory.raw().cast())
+    }
+
+    /// The address, for an operation of the device that has declared to change the array, and that
+    /// writes all of it. What has written it says so by [`note_written`](DeviceBlock::note_written).
+    pub fn target(&self, run: &RunContext<'_>) -> Result<*mut u8, Error> {
+        Ok(self.data.write_on(run)?.raw().cast())
+    }
+
+    /// The address, for an operation of the device that has declared to change the array, and that
+    /// changes a part of it or adds to it. What nothing has written is zero first.
+    pub fn changed(&self, run: &RunContext<'_>) -> Result<*mut u8, Error> {
+        // Relaxed: as for `source`.
+        if !self.share.written.load(Relaxed) {
+            self.fill(|data| run.zero(data))?;
+        }
+        self.target(run)
+    }
+
+    /// Says that an operation which has declared to change the array has queued what writes all of
+    /// it.
+    pub fn note_written(&self) {
+        self.share.written.store(true, Relaxed);
     }
 }
 

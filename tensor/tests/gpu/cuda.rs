@@ -1,10 +1,11 @@
 //! Arrays of GPUs by CUDA, over a stand-in for the driver: it runs late and out of step, judges
 //! every use of its memory, and fails where it is told to.
 
-use crate::client::{Count, Fault, Standin};
+use crate::client::{self, Count, Fault, Standin};
+use crate::implementations::{self, Kernel};
 use crate::programs::program;
 use crate::{builder, check_pools_of_contexts, CONTEXTS, GPU, KINDS};
-use seriatim::{Context, Kind};
+use seriatim::{Context, Kind, RunContext};
 use seriatim_tensor::{dlpack, DType, Error, ErrorKind, Runtime};
 use std::process::Command;
 
@@ -115,6 +116,41 @@ fn what_the_driver_refuses_is_a_typed_error_at_the_wait() {
         let error =
             failing(kind, "cuMemHostAlloc", |runtime| runtime.from_slice_in(&values, [6000], GPU)?.wait_to_read());
         says(&error, ErrorKind::OutOfMemory, &["gpu(0)"]);
+    }
+}
+
+/// The stand-in runs the kernel when its stream comes to it, and judges the accesses.
+fn queued(run: &RunContext<'_>, kernel: Kernel) {
+    let stream = run.stream().expect("there is one on a GPU").raw();
+    let code = client::queue(stream, move || {
+        let bytes = kernel.count * size_of::<f32>();
+        let from = client::memory(kernel.from as u64, bytes, false, 1);
+        let to = client::memory(kernel.to as u64, bytes, true, 2);
+        if kernel.count == 0 {
+            return 0;
+        }
+        assert!(!from.is_null() && !to.is_null(), "{kernel:?}");
+        // SAFETY: the stand-in has said where the memory is, and that it may be accessed.
+        unsafe { kernel.run(from.cast(), to.cast()) };
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn implementations_over_the_driver_give_the_hosts_values() {
+    let standin = Standin::begin(1, 60);
+    for (seed, kind) in (1..=15).zip(KINDS.into_iter().cycle()) {
+        standin.again(seed, [20, 60, 200][seed as usize % 3]);
+        standin.devices(2);
+        let runtime = runtime(kind);
+        implementations::each_context_has_its_implementation(&runtime, queued);
+        implementations::what_is_new_is_made_or_refused(&runtime, queued);
+        implementations::views_in_order_are_operands(&runtime, queued);
+        implementations::gradients_go_through_a_gpu(&runtime, queued);
+        implementations::without_an_implementation_a_call_is_refused(&runtime, queued);
+        end(runtime);
+        assert_eq!((standin.reports(), standin.count(Count::Allocations)), (vec![], 0), "seed {seed} on {kind}");
     }
 }
 

@@ -1,0 +1,109 @@
+//! Arrays of a device as its operators see them: by an address, which only what they queue on the
+//! device uses.
+//!
+//! Used by `operator/device_call.rs`, which borrows the memory of the arguments in an operation of
+//! the device. The blobs are those of `access.rs`, and give out no elements.
+
+use crate::error::{Error, ErrorKind};
+use crate::ndarray::access::{Argument, Blob, BlobMut, Reach};
+use crate::ndarray::chunk::Placed;
+use crate::ndarray::runtime::Runtime;
+use crate::shape::Layout;
+use crate::storage::device::DeviceBlock;
+
+impl Argument {
+    /// The memory of an array of a device. The caller has the array.
+    pub fn device_block<'a>(&self, runtime: &'a Runtime) -> Option<&'a DeviceBlock> {
+        match runtime.chunks().get(self.number()).placed() {
+            Some(Placed::Device(block)) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// Whether the elements lie one after the other, and are all of the memory if `all`.
+    pub fn lies_in_order(&self, all: bool) -> bool {
+        let whole = self.layout == Layout::contiguous(self.layout.shape) && self.is_whole();
+        if all {
+            whole
+        } else {
+            self.layout.is_contiguous()
+        }
+    }
+
+    /// The array in memory of a device that begins here, to be read.
+    pub fn read_on_device(&self, base: *mut u8) -> Blob<'_> {
+        Blob(self.place(base, Reach::Device))
+    }
+
+    /// The same, to be written.
+    pub fn write_on_device(&self, base: *mut u8) -> BlobMut<'_> {
+        BlobMut(self.place(base, Reach::Device))
+    }
+}
+
+#[cold]
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::UnsupportedContext, what)
+}
+
+/// Ends an operator that walks over elements of a device: the operation fails.
+#[cold]
+pub(super) fn unreachable_here() -> ! {
+    panic!("the elements of an array of a GPU are out of the processor's reach: use device_address()")
+}
+
+const OF_THE_PROCESSOR: &str = "an array of the processor has no address of a device";
+
+impl Blob<'_> {
+    /// The address of the first element on the device, for an
+    /// [`Operator`](crate::operator::Operator) of a GPU. The elements lie one after the other, and
+    /// may be read by what the operator queues on
+    /// [`run_ctx.stream()`](seriatim::RunContext::stream).
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for an array of the processor.
+    pub fn device_address(&self) -> Result<*const u8, Error> {
+        match self.0.reach {
+            Reach::Device => Ok(self.first().cast_const()),
+            _ => Err(wrong(OF_THE_PROCESSOR)),
+        }
+    }
+
+    fn first(&self) -> *mut u8 {
+        self.0.base.wrapping_add(self.0.layout.offset * self.0.dtype.size())
+    }
+}
+
+impl BlobMut<'_> {
+    /// The address of the first element on the device, for an
+    /// [`Operator`](crate::operator::Operator) of a GPU. The elements lie one after the other. What
+    /// the operator queues on [`run_ctx.stream()`](seriatim::RunContext::stream) may change them,
+    /// and read them with [`OpReq::Add`](crate::OpReq::Add), or if it is an auxiliary state.
+    ///
+    /// An array that is new counts as written once the operator has asked for its address and
+    /// succeeded.
+    ///
+    /// # Safety
+    /// If the operator succeeds, what it has queued on the stream writes every element, each with a
+    /// value of the array's type. With `OpReq::Add`, and of an auxiliary state, it may leave out
+    /// some.
+    ///
+    /// # Errors
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for an array of the processor, and for
+    /// one that is not to be written ([`OpReq::Null`](crate::OpReq::Null)).
+    pub unsafe fn device_address(&mut self) -> Result<*mut u8, Error> {
+        match self.0.reach {
+            Reach::Device | Reach::Given => {
+                self.0.reach = Reach::Given;
+                Ok(self.0.base.wrapping_add(self.0.layout.offset * self.0.dtype.size()))
+            }
+            _ if self.0.base.is_null() => Err(wrong("an array that is not to be written has no address")),
+            _ => Err(wrong(OF_THE_PROCESSOR)),
+        }
+    }
+
+    /// Whether an operator has asked for the address.
+    pub(crate) fn is_given(&self) -> bool {
+        self.0.reach == Reach::Given
+    }
+}

@@ -1,0 +1,316 @@
+//! An operator of a program's with two implementations, one for the processor and one for GPUs.
+//!
+//! Its kernel for a GPU is put on the stream by a function that each back end has of its own.
+
+use seriatim::{Context, Device, RunContext};
+use seriatim_tensor::autograd;
+use seriatim_tensor::operator::{assign_shape, unary_map, Given, Op, OpContext, Operator, OperatorProperty};
+use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape, Step};
+use std::sync::{Arc, Mutex};
+
+const GPU: Context = Context::gpu(0);
+
+/// What a kernel does: `to = factor * from`, added to what is there if the request says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    pub from: usize,
+    pub to: usize,
+    pub count: usize,
+    pub factor: f32,
+    pub adds: bool,
+}
+
+impl Kernel {
+    /// Runs where the addresses are those of memory that may be reached.
+    ///
+    /// # Safety
+    /// At `from` and `to` are as many elements, and nobody else uses them.
+    pub unsafe fn run(&self, from: *const f32, to: *mut f32) {
+        for at in 0..self.count {
+            // SAFETY: as the caller says.
+            unsafe {
+                let value = self.factor * from.add(at).read();
+                to.add(at).write(if self.adds { to.add(at).read() + value } else { value });
+            }
+        }
+    }
+}
+
+/// Puts a kernel on the stream of an operation.
+pub type Queue = fn(&RunContext<'_>, Kernel);
+
+/// Multiplies by a factor.
+#[derive(Clone)]
+struct Times {
+    factor: f32,
+    devices: &'static [Device],
+    queue: Queue,
+    /// The contexts that it was asked for an implementation for.
+    asked: Arc<Mutex<Vec<Context>>>,
+}
+
+struct OnProcessor(f32);
+struct OnDevice(f32, Queue);
+
+impl OperatorProperty for Times {
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0] else { return Ok(false) };
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    fn declare_backward_dependency(&self, out_grad: &[usize], _: &[usize], _: &[usize]) -> Vec<usize> {
+        out_grad.to_vec()
+    }
+
+    fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
+        vec![(0, 0)]
+    }
+
+    fn devices(&self) -> &[Device] {
+        self.devices
+    }
+
+    fn create_operator(&self, context: Context) -> Result<Box<dyn Operator>, Error> {
+        self.asked.lock().unwrap().push(context);
+        Ok(match context.device() {
+            Device::Gpu => Box::new(OnDevice(self.factor, self.queue)),
+            _ => Box::new(OnProcessor(self.factor)),
+        })
+    }
+}
+
+impl Operator for OnProcessor {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        assert_eq!(ctx.run_ctx.context().device(), Device::Cpu);
+        assert_eq!(in_data[0].device_address().unwrap_err().kind(), ErrorKind::UnsupportedContext);
+        unary_map(in_data[0], &mut out_data[0], req[0], |x| x * f64::from(self.0))
+    }
+
+    fn backward(
+        &self,
+        _: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        _: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        unary_map(out_grad.get(0)?, &mut in_grad[0], req[0], |g| g * f64::from(self.0))
+    }
+}
+
+impl OnDevice {
+    fn queue(&self, ctx: &OpContext<'_, '_>, from: &Blob<'_>, to: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+        assert!(from.as_slice::<f32>().is_none() && to.as_mut_slice::<f32>().is_none());
+        if req.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the kernel writes each element.
+        let to_address = unsafe { to.device_address() }?;
+        let (from, count, factor) = (from.device_address()?, from.size(), self.0);
+        let kernel = Kernel {
+            from: from.expose_provenance(),
+            to: to_address.expose_provenance(),
+            count,
+            factor,
+            adds: req == OpReq::Add,
+        };
+        (self.1)(ctx.run_ctx, kernel);
+        Ok(())
+    }
+}
+
+impl Operator for OnDevice {
+    fn forward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        req: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        self.queue(ctx, &in_data[0], &mut out_data[0], req[0])
+    }
+
+    fn backward(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        out_grad: Given<'_>,
+        _: Given<'_>,
+        _: Given<'_>,
+        req: &[OpReq],
+        in_grad: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        self.queue(ctx, &out_grad.get(0)?, &mut in_grad[0], req[0])
+    }
+}
+
+const BOTH: &[Device] = &[Device::Cpu, Device::CpuPinned, Device::Gpu];
+
+fn times(devices: &'static [Device], queue: Queue) -> (Op, Arc<Mutex<Vec<Context>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let property = Times { factor: 3.0, devices, queue, asked: Arc::clone(&asked) };
+    (Op::of_property("times", Box::new(property)).unwrap(), asked)
+}
+
+fn values(array: &NDArray) -> Vec<f32> {
+    array.to_vec().unwrap()
+}
+
+/// Each context has its implementation, and gives the same values.
+pub fn each_context_has_its_implementation(runtime: &Runtime, queue: Queue) {
+    let (op, asked) = times(BOTH, queue);
+    assert_eq!(*asked.lock().unwrap(), [Context::cpu(0)]);
+    let of = |values: &[f32], context| runtime.from_slice_in(values, [values.len()], context).unwrap();
+    for context in [Context::cpu(0), GPU, Context::gpu(1), GPU, Context::cpu_pinned(0)] {
+        let x = of(&[1.0, -2.0, 0.5], context);
+        let y = op.invoke(&[&x]).unwrap();
+        assert_eq!(y.context().device() == Device::Gpu, context.device() == Device::Gpu);
+        let z = op.invoke(&[&y]).unwrap();
+        // Into arrays that are there: over what is there, to it, over the operand, and nowhere.
+        let (sum, skipped) = (of(&[10.0, 20.0, 30.0], context), of(&[7.0; 3], context));
+        for (out, req) in [(&sum, OpReq::Add), (&x, OpReq::Inplace), (&skipped, OpReq::Null)] {
+            op.invoke_into(&[&x], &[(out, req)]).unwrap();
+        }
+        let all = [&y, &z, &sum, &x, &skipped].map(values);
+        assert_eq!(
+            all,
+            [[3.0, -6.0, 1.5], [9.0, -18.0, 4.5], [13.0, 14.0, 31.5], [3.0, -6.0, 1.5], [7.0; 3]].map(Vec::from)
+        );
+    }
+    assert_eq!(*asked.lock().unwrap(), [Context::cpu(0), GPU, Context::gpu(1)]);
+    runtime.wait_all().unwrap();
+}
+
+/// What is new is zero before a sum, and nothing can be read that no kernel has written.
+pub fn what_is_new_is_made_or_refused(runtime: &Runtime, queue: Queue) {
+    let (op, _) = times(BOTH, queue);
+    let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], GPU).unwrap();
+    let sum = runtime.empty_in([2], DType::F32, GPU).unwrap();
+    op.invoke_into(&[&x], &[(&sum, OpReq::Add)]).unwrap();
+    assert_eq!(values(&sum), [3.0, 6.0]);
+    let unwritten = runtime.empty_in([2], DType::F32, GPU).unwrap();
+    let error = op.invoke(&[&unwritten]).unwrap().wait_to_read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unwritten);
+    assert!(error.to_string().contains("'times' of float32 [2]"), "{error}");
+    let empty = runtime.empty_in([0, 3], DType::F32, GPU).unwrap();
+    assert_eq!(values(&op.invoke(&[&op.invoke(&[&empty]).unwrap()]).unwrap()), [0.0; 0]);
+    let _ = runtime.wait_all();
+}
+
+/// A part in order is an operand; other views, and parts that are written, are refused.
+pub fn views_in_order_are_operands(runtime: &Runtime, queue: Queue) {
+    let (op, _) = times(BOTH, queue);
+    let x = runtime.from_slice_in(&[1.0f32, 2.0, 3.0, 4.0], [2, 2], GPU).unwrap();
+    assert_eq!(values(&op.invoke(&[&x.at(1).unwrap()]).unwrap()), [9.0, 12.0]);
+    let turned = x.transpose().unwrap();
+    let (row, fresh) = (x.at(0).unwrap(), runtime.zeros_in([2], DType::F32, GPU).unwrap());
+    for refused in [op.invoke(&[&turned]).map(drop), op.invoke_into(&[&fresh], &[(&row, OpReq::Write)])] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedContext, "{error}");
+        assert!(error.to_string().contains("in order"), "{error}");
+    }
+    // An operand that the result would overwrite elsewhere is copied first, on the device.
+    let whole = x.reshape([4]).unwrap();
+    op.invoke_into(&[&whole], &[(&x.reshape([4]).unwrap(), OpReq::Write)]).unwrap();
+    assert_eq!(values(&x), [3.0, 6.0, 9.0, 12.0]);
+    let elsewhere = runtime.zeros_in([4], DType::F32, Context::gpu(1)).unwrap();
+    let mixed = op.invoke_into(&[&whole], &[(&elsewhere, OpReq::Write)]).unwrap_err();
+    assert_eq!(mixed.kind(), ErrorKind::ContextMismatch, "{mixed}");
+    let host = runtime.ones([2, 2], DType::F32).unwrap();
+    let captured = Step::capture(&[&host], |inputs| {
+        op.invoke_into(&[&x], &[(&x, OpReq::Inplace)])?;
+        op.invoke(&[&inputs[0]])
+    });
+    assert_eq!(captured.unwrap_err().kind(), ErrorKind::Capturing);
+    runtime.wait_all().unwrap();
+}
+
+/// A gradient goes through implementations of a GPU, and is added there.
+pub fn gradients_go_through_a_gpu(runtime: &Runtime, queue: Queue) {
+    let (op, _) = times(BOTH, queue);
+    let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], GPU).unwrap();
+    x.attach_grad(OpReq::Add).unwrap();
+    assert_eq!((x.grad().unwrap().context(), values(&x.grad().unwrap())), (GPU, vec![0.0; 2]));
+    for round in [1.0f32, 2.0] {
+        let y = autograd::record(|| op.invoke(&[&op.invoke(&[&x])?])).unwrap();
+        autograd::backward(&[&y]).unwrap();
+        assert_eq!(values(&x.grad().unwrap()), [9.0 * round; 2]);
+    }
+    runtime.wait_all().unwrap();
+}
+
+/// An operator for one kind of device has no kernel for the other.
+pub fn without_an_implementation_a_call_is_refused(runtime: &Runtime, queue: Queue) {
+    let (there, asked) = times(&[Device::Gpu], queue);
+    let (here, _) = times(&[Device::Cpu, Device::CpuPinned], queue);
+    assert_eq!(*asked.lock().unwrap(), []);
+    let (host, x) = (runtime.ones([2], DType::F32).unwrap(), runtime.zeros_in([2], DType::F32, GPU).unwrap());
+    for (op, of, context) in [(&there, &host, "cpu(0)"), (&here, &x, "gpu(0)")] {
+        let error = op.invoke(&[of]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedContext);
+        assert!(
+            error.to_string().contains(&format!("'times' of float32 [2]: it has no kernel for {context}")),
+            "{error}"
+        );
+    }
+    assert_eq!(values(&there.invoke(&[&x]).unwrap()), [0.0; 2]);
+    assert_eq!(values(&here.invoke(&[&host]).unwrap()), [3.0; 2]);
+    assert_eq!(*asked.lock().unwrap(), [GPU]);
+}
+
+/// One that walks over elements of a GPU as if they were the processor's fails, and nothing else.
+pub fn elements_of_a_gpu_are_out_of_reach(runtime: &Runtime) {
+    struct Walks;
+    impl OperatorProperty for Walks {
+        fn infer_shape(
+            &self,
+            in_shape: &mut [Option<Shape>],
+            out_shape: &mut [Option<Shape>],
+            _: &mut [Option<Shape>],
+        ) -> Result<bool, Error> {
+            out_shape[0] = in_shape[0];
+            Ok(in_shape[0].is_some())
+        }
+
+        fn devices(&self) -> &[Device] {
+            BOTH
+        }
+
+        fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+            Ok(Box::new(Walks))
+        }
+    }
+    impl Operator for Walks {
+        fn forward(
+            &self,
+            _: &mut OpContext<'_, '_>,
+            in_data: &[Blob<'_>],
+            req: &[OpReq],
+            out_data: &mut [BlobMut<'_>],
+            _: &mut [BlobMut<'_>],
+        ) -> Result<(), Error> {
+            unary_map(in_data[0], &mut out_data[0], req[0], |x| x)
+        }
+    }
+    let op = Op::of_property("walks", Box::new(Walks)).unwrap();
+    let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], GPU).unwrap();
+    let error = op.invoke(&[&x]).unwrap().wait_to_read().unwrap_err();
+    assert!(error.to_string().contains("device_address()"), "{error}");
+    assert_eq!(values(&x), [1.0, 2.0]);
+    let _ = runtime.wait_all();
+}
