@@ -181,6 +181,14 @@ fn an_operator_has_one_implementation_a_context() {
 }
 
 #[test]
+fn a_simple_operator_has_another_function_for_another_device() {
+    let names = implementations::register_simple("at once", at_once);
+    for runtime in KINDS.map(runtime) {
+        implementations::simple_operators_have_functions_for_devices(&runtime, names);
+    }
+}
+
+#[test]
 fn a_step_copies_to_and_from_a_gpu() {
     for runtime in KINDS.map(runtime) {
         let on_device = runtime.zeros_in([2, 2], DType::F32, GPU).unwrap();

@@ -136,9 +136,11 @@ fn zeros_like(array: &NDArray) -> Result<NDArray, Error> {
     array.runtime().zeros_in(array.shape(), array.dtype(), array.context())
 }
 
-/// Where the gradient by an input goes, and how.
+/// Where the gradient by an input goes, and how. A new one takes the memory of `spare`, which
+/// nobody else uses any more, if it is of the same kind.
 fn target(
     input: &NDArray,
+    spare: &mut Option<NDArray>,
     made: &HashMap<u64, (usize, usize)>,
     gradients: &mut Gradients,
 ) -> Result<Option<(NDArray, OpReq)>, Error> {
@@ -146,9 +148,15 @@ fn target(
         return Ok(Some(match gradients.of.get(&input.id()) {
             Some(there) => (there.clone(), OpReq::Add),
             None => {
-                let new = like(input)?;
+                let is_like = |other: &NDArray| {
+                    (other.shape(), other.dtype(), other.context()) == (input.shape(), input.dtype(), input.context())
+                };
+                let (new, req) = match spare.take().filter(is_like) {
+                    Some(spare) => (spare, OpReq::Inplace),
+                    None => (like(input)?, OpReq::Write),
+                };
                 gradients.of.insert(input.id(), new.clone());
-                (new, OpReq::Write)
+                (new, req)
             }
         }));
     }
@@ -166,7 +174,8 @@ fn step(
 ) -> Result<(), Error> {
     match &node.step {
         Step::View(layout) => {
-            let (Some(grad), Some((to, req))) = (&out_grads[0], target(&node.inputs[0], made, gradients)?) else {
+            let (Some(grad), Some((to, req))) = (&out_grads[0], target(&node.inputs[0], &mut None, made, gradients)?)
+            else {
                 return Ok(());
             };
             // What the view does not show has no gradient by it.
@@ -183,7 +192,7 @@ fn step(
             let in_grads = apply::gradients(function, &node.inputs, &grads)?;
             for (grad, input) in in_grads.iter().zip(&node.inputs) {
                 let Some(grad) = grad else { continue };
-                match target(input, made, gradients)? {
+                match target(input, &mut None, made, gradients)? {
                     Some((to, req)) if req.overwrites() => grad.copy_to(&to)?,
                     Some((to, _)) => to.add_assign(grad)?,
                     None => {}
@@ -206,8 +215,11 @@ fn step(
             // added: which of both an operator writes first does not matter.
             let mut targets = SmallVec::<[(NDArray, OpReq); 3]>::new();
             let mut more = SmallVec::<[(NDArray, NDArray); 1]>::new();
-            for input in &node.inputs {
-                let Some((to, req)) = target(input, made, gradients)? else {
+            let mut spares = if op.writes_over() { zeros.clone() } else { SmallVec::new() };
+            for (place, input) in node.inputs.iter().enumerate() {
+                let mut none = None;
+                let spare = op.written_over(place).and_then(|output| spares.get_mut(output)).unwrap_or(&mut none);
+                let Some((to, req)) = target(input, spare, made, gradients)? else {
                     targets.push((input.clone(), OpReq::Null));
                     continue;
                 };

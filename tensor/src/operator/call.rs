@@ -119,21 +119,15 @@ impl Op {
         let needed = inner.needs.iter().flatten();
         let mut outputs: SmallVec<[Output; 3]> = in_grad.iter().map(|(array, req)| output(array, *req)).collect();
         keep_apart(&mut outputs);
-        // A gradient may be written that the pass reads too. What it reads is copied first.
+        // A gradient may be written that the pass reads too.
         let (mut inputs, mut copies) = (SmallVec::<[Option<Input>; 6]>::new(), SmallVec::<[NDArray; 1]>::new());
-        for (array, needed) in groups.zip(needed) {
-            let Some(array) = array.filter(|_| *needed) else {
-                inputs.push(None);
-                continue;
-            };
-            let mut argument = Argument::from(array);
-            let written = outputs.iter().filter(|output| !output.req.is_null());
-            if written.map(|output| &output.argument).any(|other| argument.overlaps(other)) {
-                let copy = array.copy()?;
-                argument = Argument::from(&copy);
-                copies.push(copy);
-            }
-            inputs.push(Some(Input { argument, shared: false }));
+        for (number, (array, needed)) in groups.zip(needed).enumerate() {
+            inputs.push(match array.filter(|_| *needed) {
+                Some(array) => {
+                    Some(input_beside(array, number, &mut outputs, (&inner.backward_inplace[..], &mut copies))?)
+                }
+                None => None,
+            });
         }
         let auxiliary: SmallVec<[Argument; 2]> = node.auxiliary.iter().map(Argument::from).collect();
         for state in &auxiliary {
@@ -242,21 +236,7 @@ impl Op {
         let mut copies: SmallVec<[NDArray; 1]> = SmallVec::new();
         let mut taken: SmallVec<[Option<Input>; 6]> = SmallVec::new();
         for (place, array) in arguments.iter().enumerate() {
-            let mut input = Input { argument: Argument::from(*array), shared: false };
-            for (to, output) in outputs.iter_mut().enumerate().filter(|(_, output)| !output.req.is_null()) {
-                if !input.argument.overlaps(&output.argument) {
-                    continue;
-                }
-                let is_same =
-                    input.argument.layout == output.argument.layout && array.dtype() == output.argument.dtype();
-                if is_same && inner.inplace.contains(&(place, to)) {
-                    (input.shared, output.shared) = (true, true);
-                } else {
-                    let copy = array.copy()?;
-                    input = Input { argument: Argument::from(&copy), shared: false };
-                    copies.push(copy);
-                }
-            }
+            let input = input_beside(array, place, &mut outputs, (&inner.inplace[..], &mut copies))?;
             taken.push(Some(input));
         }
         let call = KernelCall {
@@ -281,6 +261,31 @@ impl Op {
 
 fn output(array: &NDArray, req: OpReq) -> Output {
     Output { argument: Argument::from(array), req, shared: false }
+}
+
+/// An input at a place, beside outputs of which some may be in its memory: it shares that where the
+/// operator works in place, and is a copy elsewhere.
+fn input_beside(
+    array: &NDArray,
+    place: usize,
+    outputs: &mut [Output],
+    (inplace, copies): (&[(usize, usize)], &mut SmallVec<[NDArray; 1]>),
+) -> Result<Input, Error> {
+    let mut input = Input { argument: Argument::from(array), shared: false };
+    for (to, output) in outputs.iter_mut().enumerate().filter(|(_, output)| !output.req.is_null()) {
+        if !input.argument.overlaps(&output.argument) {
+            continue;
+        }
+        let is_same = input.argument.layout == output.argument.layout && array.dtype() == output.argument.dtype();
+        if is_same && inplace.contains(&(place, to)) {
+            (input.shared, output.shared) = (true, true);
+        } else {
+            let copy = array.copy()?;
+            input = Input { argument: Argument::from(&copy), shared: false };
+            copies.push(copy);
+        }
+    }
+    Ok(input)
 }
 
 /// Has outputs in the same memory give out no slices.

@@ -289,6 +289,7 @@ fn smooth_l1() -> SimpleOp {
         let sigma2 = env.scalar * env.scalar;
         binary_map(g.0, x.0, out, req, |g, x| g * slope(x, sigma2))
     })
+    .inplace(Inplace::OutIn)
     .enable_scalar(true)
     .describe("Calculate Smooth L1 Loss(lhs, scalar)")
 }

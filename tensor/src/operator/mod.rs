@@ -42,6 +42,7 @@ mod seed;
 mod shaping;
 mod shuffle;
 mod simple;
+mod simple_kinds;
 mod simple_property;
 mod softmax;
 pub(crate) mod tape;
@@ -56,9 +57,9 @@ pub use op::{list_all_ops, register, Op};
 pub use parameters::{check_names, read_field, Within};
 pub use parameters::{Axes, Choices, Field, ParameterType, Parameters};
 pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
-pub use simple::{
-    BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, SimpleOp, TwoGradients,
-    UnaryGradient,
+pub use simple::SimpleOp;
+pub use simple_kinds::{
+    BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, TwoGradients, UnaryGradient,
 };
 
 use crate::error::Error;

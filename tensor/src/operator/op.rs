@@ -43,6 +43,8 @@ pub(crate) struct OpInner {
     pub visible: usize,
     /// Of `(input, output)`.
     pub inplace: SmallVec<[(usize, usize); 2]>,
+    /// Of `(output, input)`, whose gradients may share memory in a backward pass.
+    pub backward_inplace: SmallVec<[(usize, usize); 2]>,
     /// Which of the gradients, inputs and outputs the backward pass needs.
     pub needs: [SmallVec<[bool; 4]>; 3],
     pub resources: [SmallVec<[ResourceRequest; 2]>; 2],
@@ -90,6 +92,7 @@ impl Op {
             [out_grad, in_data, out_data].map(|numbers| numbers.iter().map(|number| needed.contains(number)).collect());
         let places: Vec<usize> = (0..arguments.max(outputs)).collect();
         let inplace = property.forward_inplace_option(&places[..arguments], &places[..outputs]).into();
+        let backward = property.backward_inplace_option(out_grad, in_data, out_data, &places[..arguments]);
         let inner = OpInner {
             name: Name::from(name),
             backward_name: Name::from(format!("{name} backward")),
@@ -99,6 +102,7 @@ impl Op {
             outputs,
             visible: property.num_visible_outputs(),
             inplace,
+            backward_inplace: backward.into_iter().filter(|(from, _)| *from < outputs).collect(),
             needs,
             resources: [property.forward_resource().into(), property.backward_resource().into()],
             property,
@@ -131,6 +135,16 @@ impl Op {
     /// Whether the backward pass needs the gradient by an output.
     pub(crate) fn needs_gradient_by(&self, output: usize) -> bool {
         self.inner.needs[0].get(output).copied().unwrap_or_default()
+    }
+
+    /// Whether a backward pass may write a gradient over that by an output.
+    pub(crate) fn writes_over(&self) -> bool {
+        !self.inner.backward_inplace.is_empty()
+    }
+
+    /// The output whose gradient a backward pass may write over with the gradient by an input.
+    pub(crate) fn written_over(&self, input: usize) -> Option<usize> {
+        self.inner.backward_inplace.iter().find(|(_, to)| *to == input).map(|(from, _)| *from)
     }
 
     /// What it means: its arguments, shapes, parameters.

@@ -243,6 +243,20 @@ pub trait OperatorProperty: Send + Sync {
         Vec::new()
     }
 
+    /// Which of the arrays that the backward pass needs may share its memory with which gradient, as
+    /// pairs of their numbers; those of `in_grad` are places among the inputs. It is a suggestion. A
+    /// gradient by an output is written over where nobody else uses it and shape and type are those
+    /// of the gradient to be written. Inputs and outputs are not written over.
+    fn backward_inplace_option(
+        &self,
+        _out_grad: &[usize],
+        _in_data: &[usize],
+        _out_data: &[usize],
+        _in_grad: &[usize],
+    ) -> Vec<(usize, usize)> {
+        Vec::new()
+    }
+
     /// The kinds of devices that there are implementations for; by default those of the processor.
     /// With [`Device::Gpu`] among them [`create_operator`](OperatorProperty::create_operator) is
     /// asked for one when arrays of a GPU are given. On others a call is refused.

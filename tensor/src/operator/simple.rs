@@ -9,117 +9,19 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::access::BlobMut;
 use crate::operator::op::register;
-use crate::operator::property::{OpContext, OperatorProperty, FLOATS, PROCESSOR};
+use crate::operator::property::{OperatorProperty, FLOATS, PROCESSOR};
+use crate::operator::simple_kinds::{
+    BinaryGradient, EnvArguments, Functions, Inplace, Input0, Input1, OutShape, OutputGrad, UnaryGradient,
+};
 use crate::operator::simple_property::SimpleProperty;
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
 use crate::shape::Shape;
-use seriatim::Device;
+use seriatim::{Context, Device};
 use std::fmt;
 use std::sync::Arc;
-
-/// What a [`SimpleOp`] is told beside its operands: the scalar, the keywords, and the context with
-/// the resources.
-#[derive(Debug)]
-pub struct EnvArguments<'a, 'c, 'r> {
-    /// The scalar, if it is enabled; otherwise 0.
-    pub scalar: f64,
-    /// The keywords, if they are enabled.
-    pub kwargs: &'a [(String, String)],
-    /// The context; `ctx.requested` has the resources.
-    pub ctx: &'a mut OpContext<'c, 'r>,
-}
-
-macro_rules! operands {
-    ($($(#[$about:meta])* $name:ident),*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name<'a>(
-            /// The array.
-            pub Blob<'a>,
-        );
-    )*};
-}
-
-operands! {
-    /// The gradient by the output, of a gradient function.
-    OutputGrad,
-    /// The output, of a gradient function.
-    OutputValue,
-    /// The first operand, of a gradient function.
-    Input0,
-    /// The second operand, of a gradient function.
-    Input1
-}
-
-/// Where an operand and a result may share memory. It is a suggestion, and invisible to functions.
-///
-/// ```
-/// assert_eq!(seriatim_tensor::operator::Inplace::default(), seriatim_tensor::operator::Inplace::No);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Inplace {
-    /// Nowhere (`kNoInplace`).
-    #[default]
-    No,
-    /// The operand of a unary function with its output, or the first one of a binary function
-    /// (`kInplaceInOut`, `kInplaceLhsOut`).
-    InOut,
-}
-
-type Env<'a, 'c, 'r> = EnvArguments<'a, 'c, 'r>;
-type Done = Result<(), Error>;
-
-type UnaryShape = dyn Fn(&Shape, f64, &[(String, String)]) -> Result<Shape, Error> + Send + Sync;
-type BinaryShape = dyn Fn(&Shape, &Shape, f64, &[(String, String)]) -> Result<Shape, Error> + Send + Sync;
-type UnaryFunction = dyn Fn(Input0<'_>, &mut Env<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Done + Send + Sync;
-type BinaryFunction =
-    dyn Fn(Input0<'_>, Input1<'_>, &mut Env<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Done + Send + Sync;
-
-/// The gradient of a unary function, by what it uses besides the gradient by the output. Each
-/// multiplies by that gradient (the chain rule), and writes as the request says.
-#[expect(clippy::type_complexity, reason = "the types are the kinds")]
-pub enum UnaryGradient {
-    /// Nothing else.
-    T0(Box<dyn Fn(OutputGrad<'_>, &mut Env<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Done + Send + Sync>),
-    /// The output.
-    T1(
-        Box<
-            dyn Fn(OutputGrad<'_>, OutputValue<'_>, &mut Env<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Done
-                + Send
-                + Sync,
-        >,
-    ),
-    /// The operand.
-    T2(Box<dyn Fn(OutputGrad<'_>, Input0<'_>, &mut Env<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Done + Send + Sync>),
-}
-
-/// Results of a binary gradient: the gradients by both operands, and how each is written.
-pub type TwoGradients<'a, 'b> = ([&'a mut BlobMut<'b>; 2], [OpReq; 2]);
-
-/// The gradients of a binary function, by what they use besides the gradient by the output.
-#[expect(clippy::type_complexity, reason = "the types are the kinds")]
-pub enum BinaryGradient {
-    /// Nothing else.
-    T0(Box<dyn Fn(OutputGrad<'_>, &mut Env<'_, '_, '_>, TwoGradients<'_, '_>) -> Done + Send + Sync>),
-    /// The output.
-    T1(Box<dyn Fn(OutputGrad<'_>, OutputValue<'_>, &mut Env<'_, '_, '_>, TwoGradients<'_, '_>) -> Done + Send + Sync>),
-    /// Both operands.
-    T2(
-        Box<
-            dyn Fn(OutputGrad<'_>, Input0<'_>, Input1<'_>, &mut Env<'_, '_, '_>, TwoGradients<'_, '_>) -> Done
-                + Send
-                + Sync,
-        >,
-    ),
-}
-
-pub(super) enum Function {
-    Unary(Box<UnaryFunction>, Box<UnaryShape>, Option<UnaryGradient>),
-    Binary(Box<BinaryFunction>, Box<BinaryShape>, Option<BinaryGradient>),
-}
 
 /// An operator of one or two operands that is about to be registered.
 ///
@@ -144,14 +46,22 @@ pub(super) enum Function {
 #[must_use = "nothing is registered until register() is called"]
 pub struct SimpleOp {
     pub(super) name: &'static str,
-    pub(super) function: Function,
-    pub(super) inplace: Inplace,
+    pub(super) shape: OutShape,
+    /// For the devices of `own`.
+    pub(super) functions: Functions,
+    pub(super) own: &'static [Device],
+    /// For one device each, others before `functions`.
+    pub(super) elsewhere: Vec<(Device, Functions)>,
+    /// All that there is a function for; known when the operator is registered.
+    pub(super) devices: Vec<Device>,
+    /// Whether the output may be written over the first operand, and the gradient by that over the
+    /// one by the output.
+    pub(super) inplace: [bool; 2],
     pub(super) types: &'static [DType],
     pub(super) output_type: Option<DType>,
     pub(super) scalar: bool,
     pub(super) kwargs: bool,
     pub(super) resources: Vec<ResourceRequest>,
-    pub(super) devices: &'static [Device],
     pub(super) description: String,
 }
 
@@ -165,7 +75,7 @@ impl SimpleOp {
             + 'static,
     ) -> SimpleOp {
         let same = |shape: &Shape, _: f64, _: &[(String, String)]| Ok(*shape);
-        SimpleOp::of(name, Function::Unary(Box::new(function), Box::new(same), None))
+        SimpleOp::of(name, OutShape::Unary(Box::new(same)), Functions::Unary(Box::new(function), None))
     }
 
     /// An operator of two operands. By default they have the same shape, and the output has it too.
@@ -183,13 +93,25 @@ impl SimpleOp {
                 Err(Error::new(ErrorKind::ShapeMismatch, message))
             }
         };
-        SimpleOp::of(name, Function::Binary(Box::new(function), Box::new(equal), None))
+        SimpleOp::of(name, OutShape::Binary(Box::new(equal)), Functions::Binary(Box::new(function), None))
     }
 
-    fn of(name: &'static str, function: Function) -> SimpleOp {
-        let (types, resources, devices, description) = (FLOATS, Vec::new(), PROCESSOR, String::new());
-        let (inplace, output_type, scalar, kwargs) = (Inplace::No, None, false, false);
-        SimpleOp { name, function, inplace, types, output_type, scalar, kwargs, resources, devices, description }
+    fn of(name: &'static str, shape: OutShape, functions: Functions) -> SimpleOp {
+        SimpleOp {
+            name,
+            shape,
+            functions,
+            own: PROCESSOR,
+            elsewhere: Vec::new(),
+            devices: Vec::new(),
+            inplace: [false; 2],
+            types: FLOATS,
+            output_type: None,
+            scalar: false,
+            kwargs: false,
+            resources: Vec::new(),
+            description: String::new(),
+        }
     }
 
     /// The output's shape of a unary operator, from the operand's, the scalar and the keywords. It
@@ -201,9 +123,9 @@ impl SimpleOp {
         mut self,
         of: impl Fn(&Shape, f64, &[(String, String)]) -> Result<Shape, Error> + Send + Sync + 'static,
     ) -> SimpleOp {
-        match &mut self.function {
-            Function::Unary(_, shape, _) => *shape = Box::new(of),
-            Function::Binary(..) => panic!("'{}' is binary", self.name),
+        match &mut self.shape {
+            OutShape::Unary(shape) => *shape = Box::new(of),
+            OutShape::Binary(_) => panic!("'{}' is binary", self.name),
         }
         self
     }
@@ -216,9 +138,9 @@ impl SimpleOp {
         mut self,
         of: impl Fn(&Shape, &Shape, f64, &[(String, String)]) -> Result<Shape, Error> + Send + Sync + 'static,
     ) -> SimpleOp {
-        match &mut self.function {
-            Function::Binary(_, shape, _) => *shape = Box::new(of),
-            Function::Unary(..) => panic!("'{}' is unary", self.name),
+        match &mut self.shape {
+            OutShape::Binary(shape) => *shape = Box::new(of),
+            OutShape::Unary(_) => panic!("'{}' is unary", self.name),
         }
         self
     }
@@ -228,9 +150,9 @@ impl SimpleOp {
     /// # Panics
     /// If the operator is binary.
     pub fn unary_gradient(mut self, of: UnaryGradient) -> SimpleOp {
-        match &mut self.function {
-            Function::Unary(_, _, gradient) => *gradient = Some(of),
-            Function::Binary(..) => panic!("'{}' is binary", self.name),
+        match &mut self.functions {
+            Functions::Unary(_, gradient) => *gradient = Some(of),
+            Functions::Binary(..) => panic!("'{}' is binary", self.name),
         }
         self
     }
@@ -254,16 +176,89 @@ impl SimpleOp {
     /// # Panics
     /// If the operator is unary.
     pub fn binary_gradient(mut self, of: BinaryGradient) -> SimpleOp {
-        match &mut self.function {
-            Function::Binary(_, _, gradient) => *gradient = Some(of),
-            Function::Unary(..) => panic!("'{}' is unary", self.name),
+        match &mut self.functions {
+            Functions::Binary(_, gradient) => *gradient = Some(of),
+            Functions::Unary(..) => panic!("'{}' is unary", self.name),
         }
         self
     }
 
-    /// Where the function may work in place.
+    /// Another function of a unary operator for a kind of device, and its gradient there
+    /// (`set_function`, `set_gradient`). Of several for one kind the last counts.
+    ///
+    /// A function for [`Device::Gpu`] runs in an operation of the GPU that has a
+    /// [stream](seriatim::RunContext::stream). Its blobs give
+    /// [addresses](crate::Blob::device_address) in place of elements.
+    ///
+    /// # Panics
+    /// If the operator is binary.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Device, Engine};
+    /// use seriatim_tensor::{operator::{unary_map, Op, SimpleOp}, Runtime};
+    /// SimpleOp::unary("halved", |x, _, out, req| unary_map(x.0, out, req, |x| x / 2.0))
+    ///     .unary_on(Device::Gpu, |x, env, out, _| {
+    ///         assert!(env.ctx.run_ctx.stream().is_some());
+    ///         // SAFETY: what is put on the stream, here at once, writes each element.
+    ///         let (from, to) = (x.0.device_address()?.cast::<f32>(), unsafe { out.device_address() }?.cast::<f32>());
+    ///         for at in 0..x.0.size() {
+    ///             // SAFETY: memory of this back end is the processor's, and has so many elements.
+    ///             unsafe { to.add(at).write(from.add(at).read() / 2.0) };
+    ///         }
+    ///         Ok(())
+    ///     }, None)
+    ///     .register()?;
+    /// let runtime = Runtime::new(&Engine::builder().gpus(Immediate::new(1)).build()?);
+    /// let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], Context::gpu(0))?;
+    /// let y = Op::new("halved", &[])?.invoke(&[&x])?;
+    /// assert_eq!((y.context(), y.to_vec::<f32>()?), (Context::gpu(0), vec![0.5, 1.0]));
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn unary_on(
+        self,
+        device: Device,
+        function: impl Fn(Input0<'_>, &mut EnvArguments<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Result<(), Error>
+            + Send
+            + Sync
+            + 'static,
+        gradient: impl Into<Option<UnaryGradient>>,
+    ) -> SimpleOp {
+        assert!(matches!(self.functions, Functions::Unary(..)), "'{}' is binary", self.name);
+        self.on(device, Functions::Unary(Box::new(function), gradient.into()))
+    }
+
+    /// Another function of a binary operator for a kind of device, and its gradients there; as
+    /// [`unary_on`](SimpleOp::unary_on).
+    ///
+    /// # Panics
+    /// If the operator is unary.
+    pub fn binary_on(
+        self,
+        device: Device,
+        function: impl Fn(Input0<'_>, Input1<'_>, &mut EnvArguments<'_, '_, '_>, &mut BlobMut<'_>, OpReq) -> Result<(), Error>
+            + Send
+            + Sync
+            + 'static,
+        gradients: impl Into<Option<BinaryGradient>>,
+    ) -> SimpleOp {
+        assert!(matches!(self.functions, Functions::Binary(..)), "'{}' is unary", self.name);
+        self.on(device, Functions::Binary(Box::new(function), gradients.into()))
+    }
+
+    fn on(mut self, device: Device, functions: Functions) -> SimpleOp {
+        self.elsewhere.retain(|(other, _)| *other != device);
+        self.elsewhere.push((device, functions));
+        self
+    }
+
+    /// Where functions and gradients may work in place, on all devices. [`Inplace::InOut`] and
+    /// [`Inplace::OutIn`] go together: call it for each. [`Inplace::No`] takes both back.
     pub fn inplace(mut self, inplace: Inplace) -> SimpleOp {
-        self.inplace = inplace;
+        match inplace {
+            Inplace::No => self.inplace = [false; 2],
+            Inplace::InOut => self.inplace[0] = true,
+            Inplace::OutIn => self.inplace[1] = true,
+        }
         self
     }
 
@@ -298,12 +293,23 @@ impl SimpleOp {
         self
     }
 
-    /// The kinds of devices that the functions are for; those of the processor by default. On
-    /// others the operator is refused with
+    /// The kinds of devices that the first function and gradient are for; those of the processor by
+    /// default. On those that no function is for the operator is refused with
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext).
     pub fn devices(mut self, devices: &'static [Device]) -> SimpleOp {
-        self.devices = devices;
+        self.own = devices;
         self
+    }
+
+    /// Those that do the work in a context.
+    pub(super) fn functions_on(&self, context: Context) -> &Functions {
+        let elsewhere = self.elsewhere.iter().find(|(device, _)| *device == context.device());
+        elsewhere.map_or(&self.functions, |(_, functions)| functions)
+    }
+
+    /// The functions of all devices.
+    pub(super) fn all_functions(&self) -> impl Iterator<Item = &Functions> {
+        self.elsewhere.iter().map(|(_, functions)| functions).chain([&self.functions])
     }
 
     /// What it does, for people.
@@ -316,7 +322,8 @@ impl SimpleOp {
     ///
     /// # Errors
     /// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered);
-    /// [`BadParameter`](ErrorKind::BadParameter) if both a scalar and keywords are enabled.
+    /// [`BadParameter`](ErrorKind::BadParameter) if both a scalar and keywords are enabled, or a
+    /// function is given for pinned memory by itself.
     pub fn register(self) -> Result<(), Error> {
         let (name, description, make) = self.ready()?;
         register(name, &description, make)
@@ -325,7 +332,7 @@ impl SimpleOp {
     /// The parts of a registration.
     #[expect(clippy::type_complexity, reason = "they go straight to the registry")]
     pub(crate) fn ready(
-        self,
+        mut self,
     ) -> Result<
         (
             &'static str,
@@ -338,33 +345,18 @@ impl SimpleOp {
             let message = format!("'{}' enables both a scalar and keywords: choose one", self.name);
             return Err(Error::new(ErrorKind::BadParameter, message));
         }
+        if self.elsewhere.iter().any(|(device, _)| *device == Device::CpuPinned) {
+            let message = format!("'{}' has a function for pinned memory, which is the processor's", self.name);
+            return Err(Error::new(ErrorKind::BadParameter, message));
+        }
         let (name, description) = (self.name, self.description.clone());
+        self.devices = self.own.iter().copied().chain(self.elsewhere.iter().map(|(device, _)| *device)).collect();
         let op = Arc::new(self);
         let make = move |parameters: &[(&str, &str)]| {
             let property = SimpleProperty::new(&op, parameters)?;
             Ok(Box::new(property) as Box<dyn OperatorProperty>)
         };
         Ok((name, description, make))
-    }
-}
-
-impl fmt::Debug for UnaryGradient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            UnaryGradient::T0(_) => "T0",
-            UnaryGradient::T1(_) => "T1",
-            UnaryGradient::T2(_) => "T2",
-        })
-    }
-}
-
-impl fmt::Debug for BinaryGradient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BinaryGradient::T0(_) => "T0",
-            BinaryGradient::T1(_) => "T1",
-            BinaryGradient::T2(_) => "T2",
-        })
     }
 }
 

@@ -9,8 +9,9 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
-use crate::operator::simple::{
-    BinaryGradient, EnvArguments, Function, Inplace, Input0, Input1, OutputGrad, OutputValue, SimpleOp, UnaryGradient,
+use crate::operator::simple::SimpleOp;
+use crate::operator::simple_kinds::{
+    BinaryGradient, EnvArguments, Functions, Input0, Input1, OutShape, OutputGrad, OutputValue, UnaryGradient,
 };
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
@@ -57,9 +58,9 @@ impl OperatorProperty for SimpleProperty {
     }
 
     fn list_arguments(&self) -> Vec<&'static str> {
-        match self.op.function {
-            Function::Unary(..) => vec!["data"],
-            Function::Binary(..) => vec!["lhs", "rhs"],
+        match self.op.shape {
+            OutShape::Unary(_) => vec!["data"],
+            OutShape::Binary(_) => vec!["lhs", "rhs"],
         }
     }
 
@@ -70,9 +71,9 @@ impl OperatorProperty for SimpleProperty {
         _: &mut [Option<Shape>],
     ) -> Result<bool, Error> {
         let scalar = self.scalar.unwrap_or_default();
-        let shape = match (&self.op.function, &*in_shape) {
-            (Function::Unary(_, shape, _), [Some(src)]) => shape(src, scalar, &self.kwargs)?,
-            (Function::Binary(_, shape, _), [Some(lhs), Some(rhs)]) => shape(lhs, rhs, scalar, &self.kwargs)?,
+        let shape = match (&self.op.shape, &*in_shape) {
+            (OutShape::Unary(shape), [Some(src)]) => shape(src, scalar, &self.kwargs)?,
+            (OutShape::Binary(shape), [Some(lhs), Some(rhs)]) => shape(lhs, rhs, scalar, &self.kwargs)?,
             _ => return Ok(false),
         };
         assign_shape("output", &mut out_shape[0], shape).map(|()| true)
@@ -109,38 +110,71 @@ impl OperatorProperty for SimpleProperty {
     }
 
     fn has_gradient(&self) -> bool {
-        matches!(self.op.function, Function::Unary(_, _, Some(_)) | Function::Binary(_, _, Some(_)))
+        let has_one =
+            |functions: &Functions| matches!(functions, Functions::Unary(_, Some(_)) | Functions::Binary(_, Some(_)));
+        self.op.all_functions().any(has_one)
     }
 
     fn declare_backward_dependency(&self, out_grad: &[usize], in_data: &[usize], out_data: &[usize]) -> Vec<usize> {
-        match &self.op.function {
-            Function::Unary(_, _, Some(UnaryGradient::T1(_))) | Function::Binary(_, _, Some(BinaryGradient::T1(_))) => {
-                [out_grad, out_data].concat()
-            }
-            Function::Unary(_, _, Some(UnaryGradient::T2(_))) | Function::Binary(_, _, Some(BinaryGradient::T2(_))) => {
-                [out_grad, in_data].concat()
-            }
-            _ => out_grad.to_vec(),
-        }
+        let of_any = |uses: fn(&Functions) -> bool| self.op.all_functions().any(uses);
+        let uses_output = of_any(|functions| match functions {
+            Functions::Unary(_, gradient) => matches!(gradient, Some(UnaryGradient::T1(_))),
+            Functions::Binary(_, gradient) => matches!(gradient, Some(BinaryGradient::T1(_))),
+        });
+        let uses_input = of_any(|functions| match functions {
+            Functions::Unary(_, gradient) => matches!(gradient, Some(UnaryGradient::T2(_))),
+            Functions::Binary(_, gradient) => matches!(gradient, Some(BinaryGradient::T2(_))),
+        });
+        let (of_input, of_output): (&[usize], &[usize]) =
+            (if uses_input { in_data } else { &[] }, if uses_output { out_data } else { &[] });
+        [out_grad, of_input, of_output].concat()
     }
 
     fn forward_inplace_option(&self, _: &[usize], _: &[usize]) -> Vec<(usize, usize)> {
-        match self.op.inplace {
-            Inplace::No => Vec::new(),
-            Inplace::InOut => vec![(0, 0)],
+        if self.op.inplace[0] {
+            vec![(0, 0)]
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn backward_inplace_option(
+        &self,
+        out_grad: &[usize],
+        _: &[usize],
+        _: &[usize],
+        in_grad: &[usize],
+    ) -> Vec<(usize, usize)> {
+        if self.op.inplace[1] {
+            vec![(out_grad[0], in_grad[0])]
+        } else {
+            Vec::new()
         }
     }
 
     fn devices(&self) -> &[Device] {
-        self.op.devices
+        &self.op.devices
     }
 
-    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
-        Ok(Box::new(self.clone()))
+    fn create_operator(&self, context: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(SimpleOperator { property: self.clone(), context }))
     }
 }
 
-impl Operator for SimpleProperty {
+/// Calls the functions of a context.
+struct SimpleOperator {
+    property: SimpleProperty,
+    context: Context,
+}
+
+impl SimpleOperator {
+    #[inline]
+    fn functions(&self) -> &Functions {
+        self.property.op.functions_on(self.context)
+    }
+}
+
+impl Operator for SimpleOperator {
     fn forward(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -152,10 +186,10 @@ impl Operator for SimpleProperty {
         if req[0].is_null() {
             return Ok(());
         }
-        let (mut env, out) = (self.env(ctx), &mut out_data[0]);
-        match &self.op.function {
-            Function::Unary(function, ..) => function(Input0(in_data[0]), &mut env, out, req[0]),
-            Function::Binary(function, ..) => function(Input0(in_data[0]), Input1(in_data[1]), &mut env, out, req[0]),
+        let (mut env, out) = (self.property.env(ctx), &mut out_data[0]);
+        match self.functions() {
+            Functions::Unary(function, _) => function(Input0(in_data[0]), &mut env, out, req[0]),
+            Functions::Binary(function, _) => function(Input0(in_data[0]), Input1(in_data[1]), &mut env, out, req[0]),
         }
     }
 
@@ -172,16 +206,16 @@ impl Operator for SimpleProperty {
         if req.iter().all(|req| req.is_null()) {
             return Ok(());
         }
-        let (mut env, grad) = (self.env(ctx), OutputGrad(out_grad.get(0)?));
+        let (mut env, grad) = (self.property.env(ctx), OutputGrad(out_grad.get(0)?));
         let (value, input0, input1) =
             (|| out_data.get(0).map(OutputValue), || in_data.get(0).map(Input0), || in_data.get(1).map(Input1));
-        match (&self.op.function, in_grad) {
-            (Function::Unary(_, _, Some(gradient)), [out]) => match gradient {
+        match (self.functions(), in_grad) {
+            (Functions::Unary(_, Some(gradient)), [out]) => match gradient {
                 UnaryGradient::T0(of) => of(grad, &mut env, out, req[0]),
                 UnaryGradient::T1(of) => of(grad, value()?, &mut env, out, req[0]),
                 UnaryGradient::T2(of) => of(grad, input0()?, &mut env, out, req[0]),
             },
-            (Function::Binary(_, _, Some(gradient)), [lhs, rhs]) => {
+            (Functions::Binary(_, Some(gradient)), [lhs, rhs]) => {
                 let both = ([lhs, rhs], [req[0], req[1]]);
                 match gradient {
                     BinaryGradient::T0(of) => of(grad, &mut env, both),
@@ -189,7 +223,10 @@ impl Operator for SimpleProperty {
                     BinaryGradient::T2(of) => of(grad, input0()?, input1()?, &mut env, both),
                 }
             }
-            _ => Err(Error::new(ErrorKind::NoGradient, "the operator has no gradient")),
+            _ => {
+                let message = format!("the operator has no gradient on {}", self.context);
+                Err(Error::new(ErrorKind::NoGradient, message))
+            }
         }
     }
 }

@@ -123,12 +123,12 @@ fn what_the_driver_refuses_is_a_typed_error_at_the_wait() {
 fn queued(run: &RunContext<'_>, kernel: Kernel) {
     let stream = run.stream().expect("there is one on a GPU").raw();
     let code = client::queue(stream, move || {
-        let bytes = kernel.count * size_of::<f32>();
-        let from = client::memory(kernel.from as u64, bytes, false, 1);
-        let to = client::memory(kernel.to as u64, bytes, true, 2);
         if kernel.count == 0 {
             return 0;
         }
+        let bytes = kernel.count * size_of::<f32>();
+        let from = client::memory(kernel.from as u64, bytes, false, 1);
+        let to = client::memory(kernel.to as u64, bytes, true, 2);
         assert!(!from.is_null() && !to.is_null(), "{kernel:?}");
         // SAFETY: the stand-in has said where the memory is, and that it may be accessed.
         unsafe { kernel.run(from.cast(), to.cast()) };
@@ -140,6 +140,7 @@ fn queued(run: &RunContext<'_>, kernel: Kernel) {
 #[test]
 fn implementations_over_the_driver_give_the_hosts_values() {
     let standin = Standin::begin(1, 60);
+    let names = implementations::register_simple("queued", queued);
     for (seed, kind) in (1..=15).zip(KINDS.into_iter().cycle()) {
         standin.again(seed, [20, 60, 200][seed as usize % 3]);
         standin.devices(2);
@@ -149,6 +150,7 @@ fn implementations_over_the_driver_give_the_hosts_values() {
         implementations::views_in_order_are_operands(&runtime, queued);
         implementations::gradients_go_through_a_gpu(&runtime, queued);
         implementations::without_an_implementation_a_call_is_refused(&runtime, queued);
+        implementations::simple_operators_have_functions_for_devices(&runtime, names);
         end(runtime);
         assert_eq!((standin.reports(), standin.count(Count::Allocations)), (vec![], 0), "seed {seed} on {kind}");
     }
