@@ -240,6 +240,31 @@ fn arrays_go_from_context_to_context() {
     assert_eq!(x.add(&there).unwrap().to_vec::<f64>().unwrap(), [0.0, 2.0, 4.0, 6.0]);
     there.add_assign(&x).unwrap();
     assert_eq!(there.to_vec::<f64>().unwrap(), [0.0, 2.0, 4.0, 6.0]);
+    // A gradient goes back to the first context, also where it is one of several.
+    for (req, times) in [(OpReq::Write, 1.0), (OpReq::Add, 2.0)] {
+        let x = runtime.from_slice_in(&[1.0f64, 2.0, 3.0], [3], pinned).unwrap();
+        x.attach_grad(req).unwrap();
+        for _ in 0..2 {
+            let y = autograd::record(|| {
+                let here = x.as_in_context(cpu)?;
+                let there = here.square()?.as_in_context(Context::cpu(1))?.as_in_context(pinned)?;
+                there.mul(&here)?.add(&x.as_in_context(Context::cpu(1))?)?.add(&x)
+            });
+            autograd::backward(&[&y.unwrap()]).unwrap();
+        }
+        let grad = x.grad().unwrap();
+        assert_eq!(grad.context(), pinned);
+        // Of x³ + 2 x.
+        assert_eq!(grad.to_vec::<f64>().unwrap(), [5.0 * times, 14.0 * times, 29.0 * times]);
+    }
+    // Where nothing is recorded, or the copy is into an array that is there, there is no way back.
+    let x = runtime.ones([2], DType::F64).unwrap();
+    x.attach_grad(OpReq::Write).unwrap();
+    let apart = x.as_in_context(pinned).unwrap();
+    let error = autograd::backward(&[&autograd::record(|| apart.square()).unwrap()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotRecorded);
+    let error = autograd::record(|| x.copy_to(&apart)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Recording);
     let refused = x.as_in_context(Context::gpu(100)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsupportedContext);
     drop(there);

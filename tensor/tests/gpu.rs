@@ -181,6 +181,13 @@ fn an_operator_has_one_implementation_a_context() {
 }
 
 #[test]
+fn gradients_go_back_from_context_to_context() {
+    for runtime in KINDS.map(runtime) {
+        implementations::gradients_go_back_from_context_to_context(&runtime, at_once);
+    }
+}
+
+#[test]
 fn a_simple_operator_has_another_function_for_another_device() {
     let names = implementations::register_simple("at once", at_once);
     for runtime in KINDS.map(runtime) {

@@ -184,6 +184,11 @@ fn step(
             }
             to.viewed(*layout).add_assign(grad)
         }
+        Step::Copy => match (&out_grads[0], target(&node.inputs[0], &mut None, made, gradients)?) {
+            (Some(grad), Some((to, req))) if req.overwrites() => grad.copy_to(&to),
+            (Some(grad), Some((to, _))) => to.add_assign(&grad.as_in_context(to.context())?),
+            _ => Ok(()),
+        },
         Step::Function(function) => {
             let grads = out_grads.into_iter().zip(&node.outputs);
             let grads: SmallVec<[NDArray; 2]> = grads

@@ -285,7 +285,8 @@ impl NDArray {
         cast(dtype)?.invoke(&[self])
     }
 
-    /// The same values in memory of a context, or the array itself if it is there.
+    /// The same values in memory of a context, or the array itself if it is there. A gradient by
+    /// them goes back to the context of this array.
     ///
     /// # Errors
     /// Those of [`empty_in`](crate::Runtime::empty_in) and of [`copy_to`](NDArray::copy_to).
@@ -301,7 +302,8 @@ impl NDArray {
             return Ok(self.clone());
         }
         let copy = self.runtime().empty_in(self.shape(), self.dtype(), context)?;
-        self.copy_to(&copy)?;
+        tape::paused(|| self.copy_to(&copy))?;
+        tape::record_copy(self, &copy);
         Ok(copy)
     }
 }

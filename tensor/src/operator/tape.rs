@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Call(Op),
     /// It shows elements of the one input: it is laid out so where the input is contiguous.
     View(Layout),
+    /// It has the values of the one input, in another context.
+    Copy,
     /// By a program's own function.
     Function(Box<RefCell<dyn Function>>),
 }
@@ -68,6 +70,21 @@ pub(crate) fn set(recording: bool, training: bool) -> (bool, bool) {
     (RECORDING.replace(recording), TRAINING.replace(training))
 }
 
+/// Sets back whether the thread records, also if a closure panics.
+struct Before(bool);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        RECORDING.set(self.0);
+    }
+}
+
+/// Calls a closure whose calls are not noted.
+pub(crate) fn paused<R>(closure: impl FnOnce() -> R) -> R {
+    let _before = Before(RECORDING.replace(false));
+    closure()
+}
+
 /// Lends the thread's tape.
 pub(crate) fn with<R>(use_it: impl FnOnce(&mut Tape) -> R) -> R {
     TAPE.with_borrow_mut(use_it)
@@ -102,6 +119,19 @@ pub(crate) fn record_view(input: &NDArray, layout: Layout, output: &NDArray) {
     if is_recording() && is_tracked(input) {
         push(Node {
             step: Step::View(layout),
+            inputs: [input.clone()].into_iter().collect(),
+            auxiliary: SmallVec::new(),
+            outputs: [output.clone()].into_iter().collect(),
+            is_train: is_training(),
+        });
+    }
+}
+
+/// Notes a copy in another context, in the same way.
+pub(crate) fn record_copy(input: &NDArray, output: &NDArray) {
+    if is_recording() && is_tracked(input) {
+        push(Node {
+            step: Step::Copy,
             inputs: [input.clone()].into_iter().collect(),
             auxiliary: SmallVec::new(),
             outputs: [output.clone()].into_iter().collect(),

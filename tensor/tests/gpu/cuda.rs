@@ -149,6 +149,7 @@ fn implementations_over_the_driver_give_the_hosts_values() {
         implementations::what_is_new_is_made_or_refused(&runtime, queued);
         implementations::views_in_order_are_operands(&runtime, queued);
         implementations::gradients_go_through_a_gpu(&runtime, queued);
+        implementations::gradients_go_back_from_context_to_context(&runtime, queued);
         implementations::without_an_implementation_a_call_is_refused(&runtime, queued);
         implementations::simple_operators_have_functions_for_devices(&runtime, names);
         end(runtime);

@@ -257,6 +257,34 @@ pub fn gradients_go_through_a_gpu(runtime: &Runtime, queue: Queue) {
     runtime.wait_all().unwrap();
 }
 
+/// A gradient goes back through copies: from the processor to a GPU, and to where it came from.
+pub fn gradients_go_back_from_context_to_context(runtime: &Runtime, queue: Queue) {
+    let (op, _) = times(BOTH, queue);
+    for first in [Context::cpu(0), Context::cpu_pinned(0), GPU, Context::gpu(1)] {
+        let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], first).unwrap();
+        x.attach_grad(OpReq::Write).unwrap();
+        let y = autograd::record(|| {
+            let there = op.invoke(&[&x.as_in_context(GPU)?])?;
+            let back = there.as_in_context(Context::cpu(0))?.square()?;
+            op.invoke(&[&back.as_in_context(Context::gpu(1))?])?.as_in_context(Context::cpu(0))?.sum()
+        });
+        autograd::backward(&[&y.unwrap()]).unwrap();
+        let grad = x.grad().unwrap();
+        // Of 3 · (3 x)².
+        assert_eq!((grad.context(), values(&grad)), (first, vec![54.0, 108.0]));
+        // The same value by two ways is added on the processor.
+        if first.device() != Device::Gpu {
+            let y = autograd::record(|| {
+                let by_gpu = op.invoke(&[&x.as_in_context(GPU)?])?.as_in_context(Context::cpu(0))?;
+                by_gpu.add(&x.square()?)
+            });
+            autograd::backward(&[&y.unwrap()]).unwrap();
+            assert_eq!(values(&x.grad().unwrap()), [5.0, 7.0]);
+        }
+    }
+    runtime.wait_all().unwrap();
+}
+
 /// An operator for one kind of device has no kernel for the other.
 pub fn without_an_implementation_a_call_is_refused(runtime: &Runtime, queue: Queue) {
     let (there, asked) = times(&[Device::Gpu], queue);
