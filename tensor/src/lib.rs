@@ -18,7 +18,7 @@
 //! | to | see |
 //! |---|---|
 //! | make arrays, read values | [`NDArray`], [`Runtime`], [`DType`] |
-//! | call operators by name, list them | [`operator::Op`], [`operator::list_all_ops`] |
+//! | call operators by name, list them | [`operator::Op`], [`operator::list_all_ops`], [`operator::list_parameters`] |
 //! | add an operator | [`operator::SimpleOp`], [`operator::OperatorProperty`], [`derive@Parameters`] |
 //! | compute gradients | [`autograd`] |
 //! | train | [`optimizer`], [`initializer`], [`metric`] |

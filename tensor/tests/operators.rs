@@ -286,7 +286,7 @@ fn keywords_scalars_and_names_are_checked() {
     assert_eq!(Op::new("keyed", &[("factor", "2")]).unwrap().invoke(&[&x]).unwrap().as_scalar::<f32>().unwrap(), 3.0);
     let error = Op::new("keyed", &[]).unwrap().invoke(&[&x]).unwrap_err();
     assert!(error.kind() == ErrorKind::BadParameter && error.to_string().contains("'factor'"), "{error}");
-    let again = register("exp", "", |_| Err(Error::new(ErrorKind::Io, "")));
+    let again = register("exp", "", |()| Err(Error::new(ErrorKind::Io, "")));
     assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyRegistered);
     let error = Op::new("Exp", &[]).unwrap_err();
     assert!(error.kind() == ErrorKind::UnknownOperator && error.to_string().contains("\"exp\""), "{error}");

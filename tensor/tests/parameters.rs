@@ -1,7 +1,9 @@
 //! Structures with `#[derive(Parameters)]`: what a field can be, how it is read, written and
 //! described, and what is refused. `macros/src/tests.rs` has what does not compile.
 
-use seriatim_tensor::operator::{list_all_ops, Axes, Dims, Op, ParameterType, Places};
+use seriatim_tensor::operator::{
+    list_all_ops, list_parameters, unary_map, Axes, Dims, Op, ParameterType, Places, SimpleOp,
+};
 use seriatim_tensor::{Choices, DType, ErrorKind, Parameters, Shape};
 
 /// What becomes of a window.
@@ -193,4 +195,50 @@ fn every_operator_takes_its_defaults() {
         }
     }
     assert!(made > 60, "{made}");
+}
+
+/// The registry says what an operator takes: that is what its errors list, what it writes, and what
+/// it reads.
+#[test]
+fn every_operator_lists_its_parameters() {
+    let mut listed = 0;
+    // Those of the test below come and go beside this one.
+    for (name, _) in list_all_ops().into_iter().filter(|(name, _)| !name.starts_with("with ")) {
+        let fields = list_parameters(name).unwrap();
+        let said = Op::new(name, &[("no such", "1")]).unwrap_err().to_string();
+        let (_, known) = said.split_once("known are: ").unwrap_or_else(|| panic!("{name}: {said}"));
+        for field in &fields {
+            assert!(known.contains(&field.line()), "{name} does not know {}: {said}", field.name);
+            assert!(field.about.len() > 3 && !field.kind.is_empty(), "{name}: {field:?}");
+        }
+        if fields.is_empty() {
+            assert!(known.is_empty(), "{name}: {known}");
+        } else {
+            // The first field is behind the colon, and each other one behind a semicolon.
+            let lines: Vec<String> = fields.iter().map(|field| field.line()).collect();
+            assert_eq!(known, lines.join("; "), "{name}");
+        }
+        if let Ok(op) = Op::new(name, &[]) {
+            for (written, _) in op.property().get_params() {
+                assert!(fields.iter().any(|field| field.name == written), "{name} writes {written}");
+            }
+        }
+        listed += fields.len();
+    }
+    assert!(listed > 150, "{listed}");
+    assert_eq!(list_parameters("no such").unwrap_err().kind(), ErrorKind::UnknownOperator);
+}
+
+/// A simple operator has a scalar, takes any keywords, or has no parameters.
+#[test]
+fn simple_operators_list_their_scalar() {
+    let one = |name| SimpleOp::unary(name, |x, _, out, req| unary_map(x.0, out, req, |x| x));
+    one("with a scalar").enable_scalar(true).register().unwrap();
+    one("with keywords").enable_kwargs(true).register().unwrap();
+    one("with nothing").register().unwrap();
+    let fields = ["with a scalar", "with keywords", "with nothing"].map(|name| list_parameters(name).unwrap());
+    assert_eq!(fields.each_ref().map(Vec::len), [1, 0, 0]);
+    assert_eq!((fields[0][0].name, fields[0][0].default), ("scalar", Some("0")));
+    assert!(Op::new("with a scalar", &[("scalar", "1.5")]).is_ok());
+    assert!(Op::new("with a scalar", &[("scalar", "one")]).unwrap_err().to_string().contains(&fields[0][0].line()));
 }

@@ -8,6 +8,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::elementwise::{unary_backward, unary_forward};
 use crate::operator::parameters::{Choices, ParameterType, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -97,12 +98,11 @@ impl Operator for Activation {
 
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    let make = |given: &[(&str, &str)]| {
-        let parameters = ActivationParameters::init(given)?;
+    let maker = Maker::of(|parameters: ActivationParameters| {
         let name = parameters.act_type.show();
         let entry = unary::TABLE.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or_else(|| Error::new(ErrorKind::BadParameter, format!("no function is named {name}")))?;
-        Ok(Box::new(Activation { parameters, entry }) as Box<dyn OperatorProperty>)
-    };
-    add("Activation", "A function of each element, by its name", Box::new(make));
+        Ok(Box::new(Activation { parameters, entry }))
+    });
+    add("Activation", "A function of each element, by its name", maker);
 }

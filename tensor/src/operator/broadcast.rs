@@ -37,5 +37,5 @@ impl Copying for BroadcastParameters {
 
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    add("broadcast_to", "The same values along a larger shape", Box::new(make::<BroadcastParameters>));
+    add("broadcast_to", "The same values along a larger shape", make::<BroadcastParameters>());
 }

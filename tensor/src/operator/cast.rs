@@ -73,5 +73,5 @@ fn cast(data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error>
 
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    add("Cast", "The same values in another type", Box::new(make::<CastParameters>));
+    add("Cast", "The same values in another type", make::<CastParameters>());
 }

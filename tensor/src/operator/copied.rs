@@ -12,6 +12,7 @@ use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
 use crate::operator::parts::Workers;
 use crate::operator::property::{assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::request::OpReq;
 use crate::shape::Shape;
 use seriatim::Context;
@@ -48,9 +49,9 @@ pub(super) trait Copying: Parameters + Clone + Send + Sync + 'static {
     }
 }
 
-/// Makes the operator of parameters as text.
-pub(super) fn make<C: Copying>(given: &[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> {
-    Ok(Box::new(Copied(C::init(given)?)))
+/// How the operator is made.
+pub(super) fn make<C: Copying>() -> Maker {
+    Maker::of(|parameters: C| Ok(Box::new(Copied(parameters))))
 }
 
 /// The operator, and its property.

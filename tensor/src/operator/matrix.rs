@@ -15,6 +15,7 @@ use crate::operator::parameters::Parameters;
 use crate::operator::products::{products, tiny_product, Factor};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -294,12 +295,8 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         ("dot", false, "The product over the last axis of the first array and the first of the second"),
         ("batch_dot", true, "Products of matrices, one for each place of the first axis"),
     ] {
-        add(
-            name,
-            about,
-            Box::new(move |given| Ok(Box::new(Dot { parameters: DotParameters::init(given)?, is_batch }))),
-        );
+        add(name, about, Maker::of(move |parameters: DotParameters| Ok(Box::new(Dot { parameters, is_batch }))));
     }
     let about = "Rows of the data times the transposed weight, plus the bias";
-    add("FullyConnected", about, Box::new(|given| Ok(Box::new(Dense(DenseParameters::init(given)?)))));
+    add("FullyConnected", about, Maker::of(|parameters: DenseParameters| Ok(Box::new(Dense(parameters)))));
 }

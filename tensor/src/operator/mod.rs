@@ -1,6 +1,7 @@
 //! Operators: what they mean, how they are found and called, and those that there are.
 //!
-//! `property.rs` has the two traits, `op.rs` the registry, `implementations.rs` what does the work
+//! `property.rs` has the two traits, `op.rs` an operator with parameters, `registry.rs` all of them
+//! by name, `implementations.rs` what does the work
 //! in each context, `call.rs` with `kernel_call.rs` and `device_call.rs` a call,
 //! `parameters.rs` with `lists.rs` parameters, and `simple.rs` operators of one or two operands.
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
@@ -38,6 +39,7 @@ mod property;
 mod random;
 mod reduce;
 mod reduction;
+mod registry;
 mod seed;
 mod shaping;
 mod shuffle;
@@ -52,29 +54,27 @@ mod views;
 pub use call::Outputs;
 pub use elementwise::{binary_map, unary_map};
 pub use lists::{Dims, Places};
-pub use op::{list_all_ops, register, Op};
+pub use op::Op;
 #[doc(hidden)]
 pub use parameters::{check_names, read_field, Within};
 pub use parameters::{Axes, Choices, Field, ParameterType, Parameters};
 pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
+pub use registry::{list_all_ops, list_parameters, register};
 pub use simple::SimpleOp;
 pub use simple_kinds::{
     BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, TwoGradients, UnaryGradient,
 };
 
-use crate::error::Error;
-
-/// Makes a property of parameters as text.
-type Make = Box<dyn Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync>;
+use registry::Maker;
 
 /// Takes an operator: its name, what it does, and how its property is made.
-type Builtin<'a> = dyn FnMut(&'static str, &str, Make) + 'a;
+type Builtin<'a> = dyn FnMut(&'static str, &str, Maker) + 'a;
 
 /// Gives all operators of this crate to the registry.
 fn builtin(add: &mut Builtin<'_>) {
     for op in elementwise::all() {
-        let (name, about, make) = op.ready().expect("none of them enables both a scalar and keywords");
-        add(name, &about, Box::new(make));
+        let (name, about, maker) = op.ready().expect("none of them enables both a scalar and keywords");
+        add(name, &about, maker);
     }
     broadcast::all(add);
     reduce::all(add);

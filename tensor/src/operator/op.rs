@@ -1,19 +1,19 @@
-//! `Op`: an operator with its parameters, ready to be called; and the registry, where operators are
-//! found by name.
+//! `Op`: an operator with its parameters, ready to be called.
 //!
-//! Programs make an `Op` once and call it often. `call.rs` calls it.
+//! Programs make an `Op` once and call it often. `registry.rs` finds operators by name, and
+//! `call.rs` calls them.
 
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::operator::implementations::Implementations;
 use crate::operator::property::OperatorProperty;
+use crate::operator::registry;
 use crate::resource::ResourceRequest;
 use seriatim::Name;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// An operator with its parameters. A handle: clones are the same, and a call allocates nothing for
 /// it.
@@ -64,17 +64,8 @@ impl Op {
     /// assert!(error.to_string().contains("axis"));
     /// ```
     pub fn new(name: &str, parameters: &[(&str, &str)]) -> Result<Op, Error> {
-        let (name, make) = {
-            let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
-            let Some((name, entry)) = registry.get_key_value(name) else {
-                let near = registry.keys().filter(|known| known.to_lowercase().contains(&name.to_lowercase()));
-                let near: Vec<&str> = near.copied().take(8).collect();
-                let message = format!("no operator is named '{name}'; near are {near:?}; list_all_ops has all");
-                return Err(Error::new(ErrorKind::UnknownOperator, message));
-            };
-            (*name, Arc::clone(&entry.make))
-        };
-        let property = make(parameters).map_err(|error| error.within(format_args!("operator '{name}'")))?;
+        let (name, maker) = registry::find(name)?;
+        let property = maker.make(parameters).map_err(|error| error.within(format_args!("operator '{name}'")))?;
         Op::of_property(name, property)
     }
 
@@ -163,56 +154,4 @@ impl fmt::Debug for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Op({} {:?})", self.inner.name, self.property().get_params())
     }
-}
-
-/// Makes a property of parameters as text.
-type Make = dyn Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync;
-
-struct Entry {
-    make: Arc<Make>,
-    description: String,
-}
-
-type Registry = BTreeMap<&'static str, Entry>;
-
-/// Looked at when an `Op` is made, and not when one is called.
-fn registry() -> &'static RwLock<Registry> {
-    static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
-    REGISTRY.get_or_init(|| {
-        let mut registry = Registry::new();
-        super::builtin(&mut |name, description, make| {
-            let entry = Entry { make: Arc::from(make), description: description.into() };
-            assert!(registry.insert(name, entry).is_none(), "operator '{name}' is built in twice");
-        });
-        RwLock::new(registry)
-    })
-}
-
-/// Registers an operator: `make` makes its property of parameters as text.
-///
-/// # Errors
-/// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered).
-pub fn register(
-    name: &'static str,
-    description: &str,
-    make: impl Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync + 'static,
-) -> Result<(), Error> {
-    let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
-    if registry.contains_key(name) {
-        let message = format!("an operator '{name}' is registered already: choose another name");
-        return Err(Error::new(ErrorKind::AlreadyRegistered, message));
-    }
-    registry.insert(name, Entry { make: Arc::new(make), description: description.into() });
-    Ok(())
-}
-
-/// The names of all operators, in order, each with its description.
-///
-/// ```
-/// let all = seriatim_tensor::operator::list_all_ops();
-/// assert!(all.iter().any(|(name, _)| *name == "smooth_l1"));
-/// ```
-pub fn list_all_ops() -> Vec<(&'static str, String)> {
-    let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
-    registry.iter().map(|(name, entry)| (*name, entry.description.clone())).collect()
 }

@@ -198,6 +198,26 @@ pub trait Parameters: Sized {
     fn fields() -> Vec<Field>;
 }
 
+/// Of an operator that has none.
+///
+/// ```
+/// use seriatim_tensor::Parameters;
+/// assert!(<() as Parameters>::init(&[]).is_ok() && <() as Parameters>::init(&[("axis", "0")]).is_err());
+/// ```
+impl Parameters for () {
+    fn init(given: &[(&str, &str)]) -> Result<(), Error> {
+        check_names(&[], given)
+    }
+
+    fn params(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn fields() -> Vec<Field> {
+        Vec::new()
+    }
+}
+
 /// A type that fields of parameters can have.
 pub trait ParameterType: Sized {
     /// What it is, for people: 'a whole number from 0', or a list of choices.

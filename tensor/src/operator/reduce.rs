@@ -11,6 +11,7 @@ use crate::operator::map::{copy, map};
 use crate::operator::parameters::{Axes, Parameters};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty, FLOATS, NUMBERS};
 use crate::operator::reduction::{reduce_all, Plan};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -160,11 +161,7 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         ("norm", Kind::Norm, "The root of the sum of squares over axes"),
     ];
     for (name, kind, about) in reductions {
-        add(
-            name,
-            about,
-            Box::new(move |given| Ok(Box::new(Reduce { kind, parameters: ReduceParameters::init(given)? }))),
-        );
+        add(name, about, Maker::of(move |parameters: ReduceParameters| Ok(Box::new(Reduce { kind, parameters }))));
     }
     let places = [
         ("argmax", Kind::ArgMax, "The place of the first greatest element along an axis"),
@@ -174,8 +171,7 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         add(
             name,
             about,
-            Box::new(move |given| {
-                let PlaceParameters { axis, keepdims } = PlaceParameters::init(given)?;
+            Maker::of(move |PlaceParameters { axis, keepdims }| {
                 if axis.0.as_ref().is_some_and(|axes| axes.len() > 1) {
                     let message = format!("axis = {axis:?} has more than one axis to search along");
                     return Err(Error::new(ErrorKind::BadParameter, message));

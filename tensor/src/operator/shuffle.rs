@@ -12,6 +12,7 @@ use crate::operator::op::Op;
 use crate::operator::ordered::Ordered;
 use crate::operator::parameters::check_names;
 use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::resource::{Distribution, Philox, ResourceRequest};
@@ -116,12 +117,5 @@ impl Operator for Shuffle {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The places of the first axis in a random order";
-    add(
-        "_shuffle",
-        about,
-        Box::new(|given| {
-            check_names(&[], given)?;
-            Ok(Box::new(Shuffle))
-        }),
-    );
+    add("_shuffle", about, Maker::of(|()| Ok(Box::new(Shuffle))));
 }

@@ -10,8 +10,9 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::BlobMut;
-use crate::operator::op::register;
+use crate::operator::parameters::{Field, ParameterType};
 use crate::operator::property::{OperatorProperty, FLOATS, PROCESSOR};
+use crate::operator::registry::{self, Maker};
 use crate::operator::simple_kinds::{
     BinaryGradient, EnvArguments, Functions, Inplace, Input0, Input1, OutShape, OutputGrad, UnaryGradient,
 };
@@ -221,10 +222,10 @@ impl SimpleOp {
             + Send
             + Sync
             + 'static,
-        gradient: impl Into<Option<UnaryGradient>>,
+        gradient: Option<UnaryGradient>,
     ) -> SimpleOp {
         assert!(matches!(self.functions, Functions::Unary(..)), "'{}' is binary", self.name);
-        self.on(device, Functions::Unary(Box::new(function), gradient.into()))
+        self.on(device, Functions::Unary(Box::new(function), gradient))
     }
 
     /// Another function of a binary operator for a kind of device, and its gradients there; as
@@ -239,10 +240,10 @@ impl SimpleOp {
             + Send
             + Sync
             + 'static,
-        gradients: impl Into<Option<BinaryGradient>>,
+        gradients: Option<BinaryGradient>,
     ) -> SimpleOp {
         assert!(matches!(self.functions, Functions::Binary(..)), "'{}' is unary", self.name);
-        self.on(device, Functions::Binary(Box::new(function), gradients.into()))
+        self.on(device, Functions::Binary(Box::new(function), gradients))
     }
 
     fn on(mut self, device: Device, functions: Functions) -> SimpleOp {
@@ -312,6 +313,20 @@ impl SimpleOp {
         self.elsewhere.iter().map(|(_, functions)| functions).chain([&self.functions])
     }
 
+    /// What makes the list of parameters.
+    fn list_fields(&self) -> fn() -> Vec<Field> {
+        if self.scalar {
+            scalar
+        } else {
+            Vec::new
+        }
+    }
+
+    /// The parameters, unless any keywords are taken.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        self.list_fields()()
+    }
+
     /// What it does, for people.
     pub fn describe(mut self, description: &str) -> SimpleOp {
         self.description = description.into();
@@ -325,22 +340,12 @@ impl SimpleOp {
     /// [`BadParameter`](ErrorKind::BadParameter) if both a scalar and keywords are enabled, or a
     /// function is given for pinned memory by itself.
     pub fn register(self) -> Result<(), Error> {
-        let (name, description, make) = self.ready()?;
-        register(name, &description, make)
+        let (name, description, maker) = self.ready()?;
+        registry::add(name, &description, maker)
     }
 
     /// The parts of a registration.
-    #[expect(clippy::type_complexity, reason = "they go straight to the registry")]
-    pub(crate) fn ready(
-        mut self,
-    ) -> Result<
-        (
-            &'static str,
-            String,
-            impl Fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync + 'static,
-        ),
-        Error,
-    > {
+    pub(crate) fn ready(mut self) -> Result<(&'static str, String, Maker), Error> {
         if self.scalar && self.kwargs {
             let message = format!("'{}' enables both a scalar and keywords: choose one", self.name);
             return Err(Error::new(ErrorKind::BadParameter, message));
@@ -351,13 +356,20 @@ impl SimpleOp {
         }
         let (name, description) = (self.name, self.description.clone());
         self.devices = self.own.iter().copied().chain(self.elsewhere.iter().map(|(device, _)| *device)).collect();
+        let fields = self.list_fields();
         let op = Arc::new(self);
-        let make = move |parameters: &[(&str, &str)]| {
+        let maker = Maker::reading(fields, move |parameters| {
             let property = SimpleProperty::new(&op, parameters)?;
             Ok(Box::new(property) as Box<dyn OperatorProperty>)
-        };
-        Ok((name, description, make))
+        });
+        Ok((name, description, maker))
     }
+}
+
+/// The parameter of an operator that has a scalar.
+fn scalar() -> Vec<Field> {
+    let about = "The scalar; where it is not given, it is that of with_scalar";
+    vec![Field { name: "scalar", kind: f64::kind(), default: Some("0"), range: "..", about }]
 }
 
 impl fmt::Debug for SimpleOp {

@@ -8,6 +8,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::operator::parameters::{check_names, read_field};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::simple::SimpleOp;
 use crate::operator::simple_kinds::{
@@ -29,20 +30,16 @@ pub(super) struct SimpleProperty {
 
 impl SimpleProperty {
     pub(super) fn new(op: &Arc<SimpleOp>, parameters: &[(&str, &str)]) -> Result<SimpleProperty, Error> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::BadParameter, message));
         let mut property = SimpleProperty { op: Arc::clone(op), scalar: None, kwargs: Vec::new() };
-        for (name, value) in parameters {
-            if op.kwargs {
-                property.kwargs.push(((*name).to_owned(), (*value).to_owned()));
-            } else if op.scalar && *name == "scalar" {
-                match value.parse() {
-                    Ok(scalar) => property.scalar = Some(scalar),
-                    Err(_) => return refuse(format!("scalar = '{value}' is no number")),
-                }
-            } else {
-                let known = if op.scalar { "scalar" } else { "none" };
-                return refuse(format!("it has no parameter '{name}'; known are: {known}"));
-            }
+        if op.kwargs {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            property.kwargs = parameters.iter().map(owned).collect();
+            return Ok(property);
+        }
+        let fields = op.fields();
+        check_names(&fields, parameters)?;
+        if let (Some(field), false) = (fields.first(), parameters.is_empty()) {
+            property.scalar = Some(read_field(field, |_| true, parameters)?);
         }
         Ok(property)
     }

@@ -10,6 +10,7 @@ use crate::operator::map::{map, with_float};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::parts::{self, ELEMENTS};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -346,11 +347,8 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         ("softmax", false, "Powers of e along an axis, divided by their sum"),
         ("log_softmax", true, "The logarithm of the softmax along an axis"),
     ] {
-        let make = move |given: &[(&str, &str)]| {
-            Ok(Box::new(Softmax { parameters: SoftmaxParameters::init(given)?, is_log }) as Box<dyn OperatorProperty>)
-        };
-        add(name, about, Box::new(make));
+        add(name, about, Maker::of(move |parameters| Ok(Box::new(Softmax { parameters, is_log }))));
     }
     let about = "The softmax along the last axis or axis 1, with the gradient of the cross entropy with a label";
-    add("SoftmaxOutput", about, Box::new(|given| Ok(Box::new(SoftmaxOutput(OutputParameters::init(given)?)))));
+    add("SoftmaxOutput", about, Maker::of(|parameters: OutputParameters| Ok(Box::new(SoftmaxOutput(parameters)))));
 }

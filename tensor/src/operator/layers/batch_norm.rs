@@ -17,6 +17,7 @@ use crate::operator::parameters::Parameters;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
 };
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
@@ -255,9 +256,5 @@ impl Operator for BatchNorm {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "Each channel with mean 0 and deviation 1 over all images, then scaled and shifted";
-    add(
-        "BatchNorm",
-        about,
-        Box::new(|given| Ok(Box::new(BatchNorm { parameters: BatchNormParameters::init(given)? }))),
-    );
+    add("BatchNorm", about, Maker::of(|parameters: BatchNormParameters| Ok(Box::new(BatchNorm { parameters }))));
 }

@@ -11,6 +11,7 @@ use crate::operator::layers::window::{check_groups, count, dimensions, window, I
 use crate::operator::lists::Dims;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -119,10 +120,9 @@ impl Operator for Convolution {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The sums of products of windows on images with filters, plus a bias";
-    let make = |given: &[(&str, &str)]| {
-        let parameters = ConvolutionParameters::init(given)?;
+    let maker = Maker::of(|parameters: ConvolutionParameters| {
         window(&parameters.kernel, &parameters.stride, &parameters.dilate, &parameters.pad)?;
-        Ok(Box::new(Convolution { parameters }) as Box<dyn OperatorProperty>)
-    };
-    add("Convolution", about, Box::new(make));
+        Ok(Box::new(Convolution { parameters }))
+    });
+    add("Convolution", about, maker);
 }

@@ -11,6 +11,7 @@ use crate::operator::layers::window::{check_groups, dimensions, places, span, wi
 use crate::operator::lists::Dims;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::Shape;
@@ -154,10 +155,10 @@ impl Operator for Deconvolution {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "A convolution backwards: filters are added up where elements of images put them";
-    let make = |given: &[(&str, &str)]| {
-        let property = Deconvolution { parameters: DeconvolutionParameters::init(given)? };
+    let maker = Maker::of(|parameters| {
+        let property = Deconvolution { parameters };
         property.window()?;
-        Ok(Box::new(property) as Box<dyn OperatorProperty>)
-    };
-    add("Deconvolution", about, Box::new(make));
+        Ok(Box::new(property))
+    });
+    add("Deconvolution", about, maker);
 }

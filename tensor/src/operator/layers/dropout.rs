@@ -13,6 +13,7 @@ use crate::operator::lists::Dims;
 use crate::operator::map::{copy, map, with_float};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
@@ -160,5 +161,5 @@ impl Operator for Dropout {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "While training, random elements set to 0 and the others made greater; else the same elements";
-    add("Dropout", about, Box::new(|given| Ok(Box::new(Dropout { parameters: DropoutParameters::init(given)? }))));
+    add("Dropout", about, Maker::of(|parameters: DropoutParameters| Ok(Box::new(Dropout { parameters }))));
 }

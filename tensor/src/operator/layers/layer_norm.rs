@@ -11,6 +11,7 @@ use crate::operator::map::with_float;
 use crate::operator::ordered::Ordered;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::softmax::rows;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -195,9 +196,5 @@ impl Operator for LayerNorm {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "Each row along an axis with mean 0 and deviation 1, then scaled and shifted";
-    add(
-        "LayerNorm",
-        about,
-        Box::new(|given| Ok(Box::new(LayerNorm { parameters: LayerNormParameters::init(given)? }))),
-    );
+    add("LayerNorm", about, Maker::of(|parameters: LayerNormParameters| Ok(Box::new(LayerNorm { parameters }))));
 }

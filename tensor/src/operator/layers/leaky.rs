@@ -12,6 +12,7 @@ use crate::operator::map::{map, map_in_parts, with_float};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::reduction::sum_to;
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::resource::ResourceRequest;
@@ -266,14 +267,13 @@ impl Operator for Leaky {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "A function that lets something of negative elements through";
-    let make = |given: &[(&str, &str)]| {
-        let parameters = LeakyParameters::init(given)?;
+    let maker = Maker::of(|parameters: LeakyParameters| {
         let LeakyParameters { lower_bound, upper_bound, .. } = parameters;
         if (lower_bound..=upper_bound).is_empty() {
             let message = format!("lower_bound = {lower_bound} is not below upper_bound = {upper_bound}");
             return Err(Error::new(ErrorKind::BadParameter, message));
         }
-        Ok(Box::new(Leaky { parameters }) as Box<dyn OperatorProperty>)
-    };
-    add("LeakyReLU", about, Box::new(make));
+        Ok(Box::new(Leaky { parameters }))
+    });
+    add("LeakyReLU", about, maker);
 }

@@ -9,6 +9,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{copy, map, map_in_parts, with_float, zero};
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::softmax::Normalization;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -218,7 +219,7 @@ impl Operator for Regression {
 pub(super) fn all(add: &mut Builtin<'_>) {
     for name in ["MakeLoss", "make_loss"] {
         let about = "The same elements, whose gradient is a number";
-        add(name, about, Box::new(|given| Ok(Box::new(MakeLoss { parameters: LossParameters::init(given)? }))));
+        add(name, about, Maker::of(|parameters: LossParameters| Ok(Box::new(MakeLoss { parameters }))));
     }
     for (name, kind, about) in [
         ("LinearRegressionOutput", Kind::Linear, "The data, with the gradient of half the squared distance to a label"),
@@ -229,10 +230,6 @@ pub(super) fn all(add: &mut Builtin<'_>) {
         ),
         ("MAERegressionOutput", Kind::Absolute, "The data, with the gradient of the absolute distance to a label"),
     ] {
-        let make = move |given: &[(&str, &str)]| {
-            Ok(Box::new(Regression { kind, parameters: RegressionParameters::init(given)? })
-                as Box<dyn OperatorProperty>)
-        };
-        add(name, about, Box::new(make));
+        add(name, about, Maker::of(move |parameters| Ok(Box::new(Regression { kind, parameters }))));
     }
 }

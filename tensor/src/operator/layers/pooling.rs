@@ -12,6 +12,7 @@ use crate::operator::ordered::{write, Ordered};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::parts::{self, ELEMENTS};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -279,5 +280,5 @@ fn each(images: usize, pixels: usize) -> usize {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The greatest element, the mean, the sum or a norm of windows on images";
-    add("Pooling", about, Box::new(|given| Ok(Box::new(Pooling::new(PoolingParameters::init(given)?)?))));
+    add("Pooling", about, Maker::of(|parameters: PoolingParameters| Ok(Box::new(Pooling::new(parameters)?))));
 }

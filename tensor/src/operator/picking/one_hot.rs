@@ -10,6 +10,7 @@ use crate::operator::parameters::Parameters;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, OpContext, Operator, OperatorProperty, NUMBERS,
 };
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -109,5 +110,5 @@ impl Operator for OneHot {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "Rows that have one value at a place, and another one elsewhere";
-    add("one_hot", about, Box::new(|given| Ok(Box::new(OneHot { parameters: OneHotParameters::init(given)? }))));
+    add("one_hot", about, Maker::of(|parameters: OneHotParameters| Ok(Box::new(OneHot { parameters }))));
 }

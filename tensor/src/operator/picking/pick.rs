@@ -12,6 +12,7 @@ use crate::operator::picking::{around, check_places, Mode};
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
 };
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -161,5 +162,5 @@ impl Operator for Pick {
 /// The one.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "Of each row along an axis the element at a place of its own";
-    add("pick", about, Box::new(|given| Ok(Box::new(Pick { parameters: PickParameters::init(given)? }))));
+    add("pick", about, Maker::of(|parameters: PickParameters| Ok(Box::new(Pick { parameters }))));
 }

@@ -10,6 +10,7 @@ use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{with_float, with_work};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty, NUMBERS};
+use crate::operator::registry::Maker;
 use crate::operator::softmax::rows;
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -296,23 +297,18 @@ impl Operator for Order {
 
 /// All of them.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    let make = |given: &[(&str, &str)]| {
-        let of = TopkParameters::init(given)?;
-        Ok(Box::new(Order { written: of.params(), of }) as Box<dyn OperatorProperty>)
-    };
-    add("topk", "The greatest or the least elements along an axis, or their places", Box::new(make));
-    let make = |given: &[(&str, &str)]| {
-        let sort = SortParameters::init(given)?;
+    let maker = Maker::of(|of: TopkParameters| Ok(Box::new(Order { written: of.params(), of })));
+    add("topk", "The greatest or the least elements along an axis, or their places", maker);
+    let maker = Maker::of(|sort: SortParameters| {
         let SortParameters { axis, is_ascend } = sort;
         let of = TopkParameters { axis, k: 0, ret_typ: Returns::Value, is_ascend, dtype: DType::F32 };
-        Ok(Box::new(Order { of, written: sort.params() }) as Box<dyn OperatorProperty>)
-    };
-    add("sort", "The elements in their order along an axis", Box::new(make));
-    let make = |given: &[(&str, &str)]| {
-        let argsort = ArgsortParameters::init(given)?;
+        Ok(Box::new(Order { of, written: sort.params() }))
+    });
+    add("sort", "The elements in their order along an axis", maker);
+    let maker = Maker::of(|argsort: ArgsortParameters| {
         let ArgsortParameters { axis, is_ascend, dtype } = argsort;
         let of = TopkParameters { axis, k: 0, ret_typ: Returns::Indices, is_ascend, dtype };
-        Ok(Box::new(Order { of, written: argsort.params() }) as Box<dyn OperatorProperty>)
-    };
-    add("argsort", "The places of the elements in their order along an axis", Box::new(make));
+        Ok(Box::new(Order { of, written: argsort.params() }))
+    });
+    add("argsort", "The places of the elements in their order along an axis", maker);
 }

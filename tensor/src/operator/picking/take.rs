@@ -12,6 +12,7 @@ use crate::operator::picking::{around, check_places, Mode};
 use crate::operator::property::{
     assign_shape, assign_type, Given, OpContext, Operator, OperatorProperty, Scratch, NUMBERS,
 };
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -207,7 +208,7 @@ impl Operator for Take {
 /// Both.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The elements of an array at places of an axis";
-    add("take", about, Box::new(|given| Ok(Box::new(Take::Take(TakeParameters::init(given)?)))));
+    add("take", about, Maker::of(|parameters: TakeParameters| Ok(Box::new(Take::Take(parameters)))));
     let about = "The rows of a weight at places; beyond the ends they are the first or the last";
-    add("Embedding", about, Box::new(|given| Ok(Box::new(Take::Embedding(EmbeddingParameters::init(given)?)))));
+    add("Embedding", about, Maker::of(|parameters: EmbeddingParameters| Ok(Box::new(Take::Embedding(parameters)))));
 }

@@ -10,6 +10,7 @@ use crate::operator::parameters::{check_names, Parameters};
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty, NUMBERS,
 };
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -244,17 +245,12 @@ impl Operator for Clip {
 /// Both.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "Elements of x where the condition is not 0, and else of y";
-    let make = |given: &[(&str, &str)]| {
-        check_names(&[], given)?;
-        Ok(Box::new(Where) as Box<dyn OperatorProperty>)
-    };
-    add("where", about, Box::new(make));
+    add("where", about, Maker::of(|()| Ok(Box::new(Where))));
     let about = "Each element, or the nearer of two bounds";
     add(
         "clip",
         about,
-        Box::new(|given| {
-            let parameters = ClipParameters::init(given)?;
+        Maker::of(|parameters: ClipParameters| {
             if (parameters.a_min..=parameters.a_max).is_empty() {
                 let ClipParameters { a_min, a_max } = parameters;
                 let message = format!("a_min = {a_min} is not below a_max = {a_max}: give the lesser first");

@@ -84,8 +84,8 @@ in_order!(FlattenParameters, ReshapeParameters);
 
 /// All of them.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    add("Flatten", "All axes but the first as one", Box::new(make::<FlattenParameters>));
+    add("Flatten", "All axes but the first as one", make::<FlattenParameters>());
     for name in ["Reshape", "reshape"] {
-        add(name, "The same elements in another shape", Box::new(make::<ReshapeParameters>));
+        add(name, "The same elements in another shape", make::<ReshapeParameters>());
     }
 }

@@ -9,6 +9,7 @@ use crate::operator::lists::numbered;
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -224,8 +225,8 @@ joins!(Concat, Stack);
 pub(super) fn all(add: &mut Builtin<'_>) {
     for name in ["Concat", "concat"] {
         let about = "Arrays one behind the other along an axis";
-        add(name, about, Box::new(|given| Ok(Box::new(Concat { parameters: ConcatParameters::init(given)? }))));
+        add(name, about, Maker::of(|parameters: ConcatParameters| Ok(Box::new(Concat { parameters }))));
     }
     let about = "Arrays of one shape one behind the other along a new axis";
-    add("stack", about, Box::new(|given| Ok(Box::new(Stack { parameters: StackParameters::init(given)? }))));
+    add("stack", about, Maker::of(|parameters: StackParameters| Ok(Box::new(Stack { parameters }))));
 }

@@ -10,6 +10,7 @@ use crate::operator::map::{with_float, with_work};
 use crate::operator::ordered::Ordered;
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
@@ -192,6 +193,6 @@ impl Operator for Pad {
 pub(super) fn all(add: &mut Builtin<'_>) {
     for name in ["Pad", "pad"] {
         let about = "The array with more places at the ends of its axes";
-        add(name, about, Box::new(|given| Ok(Box::new(Pad { parameters: PadParameters::init(given)? }))));
+        add(name, about, Maker::of(|parameters: PadParameters| Ok(Box::new(Pad { parameters }))));
     }
 }

@@ -9,6 +9,7 @@ use crate::operator::lists::numbered;
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -117,6 +118,6 @@ impl Operator for Split {
 pub(super) fn all(add: &mut Builtin<'_>) {
     for name in ["SliceChannel", "split"] {
         let about = "Equal parts along an axis, each an output";
-        add(name, about, Box::new(|given| Ok(Box::new(Split { parameters: SplitParameters::init(given)? }))));
+        add(name, about, Maker::of(|parameters: SplitParameters| Ok(Box::new(Split { parameters }))));
     }
 }

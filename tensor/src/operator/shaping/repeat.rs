@@ -162,7 +162,7 @@ copies!(TileParameters, RepeatParameters);
 /// Both.
 pub(super) fn all(add: &mut Builtin<'_>) {
     let about = "The whole array several times along axes";
-    add("tile", about, Box::new(make::<TileParameters>));
+    add("tile", about, make::<TileParameters>());
     let about = "Each element several times along an axis";
-    add("repeat", about, Box::new(make::<RepeatParameters>));
+    add("repeat", about, make::<RepeatParameters>());
 }

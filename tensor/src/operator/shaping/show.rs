@@ -188,7 +188,7 @@ shows! {
 pub(super) fn all(add: &mut Builtin<'_>) {
     macro_rules! add {
         ($($name:literal, $parameters:ident, $about:literal;)*) => {$(
-            add($name, $about, Box::new(make::<$parameters>));
+            add($name, $about, make::<$parameters>());
         )*};
     }
     add! {

@@ -17,6 +17,7 @@ use crate::dtype::Element;
 use crate::error::Error;
 use crate::operator::parameters::Parameters;
 use crate::operator::property::OperatorProperty;
+use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use num_traits::Float;
 
@@ -185,43 +186,44 @@ impl Rule<2> for Ftrl {
     }
 }
 
-/// Makes the property of a rule of parameters as text.
-fn make<R: Rule<S>, const S: usize>(given: &[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error> {
-    Ok(Box::new(Update::<R, S>(R::Parameters::init(given)?)))
+/// How the property of a rule is made.
+fn make<R: Rule<S>, const S: usize>() -> Maker {
+    Maker::of(|parameters| Ok(Box::new(Update::<R, S>(parameters))))
 }
-
-/// Makes a property of parameters as text.
-type Make = fn(&[(&str, &str)]) -> Result<Box<dyn OperatorProperty>, Error>;
 
 /// All operators, by name, each with its formula.
 pub(super) fn all(add: &mut Builtin<'_>) {
-    let ops: [(&str, &str, Make); 8] = [
-        ("sgd_update", "weight - lr (grad + wd weight)", make::<Sgd, 0>),
-        ("sgd_mom_update", "weight + mom, with mom = momentum mom - lr (grad + wd weight)", make::<Momentum, 1>),
+    let ops: [(&str, &str, Maker); 8] = [
+        ("sgd_update", "weight - lr (grad + wd weight)", make::<Sgd, 0>()),
+        ("sgd_mom_update", "weight + mom, with mom = momentum mom - lr (grad + wd weight)", make::<Momentum, 1>()),
         (
             "nag_mom_update",
             "weight + momentum mom - lr (grad + wd weight), with mom as in sgd_mom_update",
-            make::<Nesterov, 1>,
+            make::<Nesterov, 1>(),
         ),
         (
             "adam_update",
             "weight - lr mean / (√var + epsilon), with the moving means of the gradients and squares",
-            make::<Adam, 2>,
+            make::<Adam, 2>(),
         ),
-        ("adamw_update", "like adam_update, but the weight shrinks by itself, by lr wd weight", make::<AdamW, 2>),
-        ("rmsprop_update", "weight - lr grad / √(n + epsilon), with n the moving mean of squares", make::<RmsProp, 1>),
+        ("adamw_update", "like adam_update, but the weight shrinks by itself, by lr wd weight", make::<AdamW, 2>()),
+        (
+            "rmsprop_update",
+            "weight - lr grad / √(n + epsilon), with n the moving mean of squares",
+            make::<RmsProp, 1>(),
+        ),
         (
             "adagrad_update",
             "weight - lr grad / (√history + epsilon), with history the sum of squares",
-            make::<AdaGrad, 1>,
+            make::<AdaGrad, 1>(),
         ),
         (
             "ftrl_update",
             "(sign(z) lamda1 - z) / ((beta + √n) / lr + wd), or 0 where |z| is at most lamda1; z sums the gradients",
-            make::<Ftrl, 2>,
+            make::<Ftrl, 2>(),
         ),
     ];
-    for (name, about, make) in ops {
-        add(name, about, Box::new(make));
+    for (name, about, maker) in ops {
+        add(name, about, maker);
     }
 }

@@ -95,13 +95,12 @@ impl Operator for Clip {
 /// # Errors
 /// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered).
 pub fn register_all() -> Result<(), Error> {
-    register("outside_clip", "Keeps values between two numbers", |given| {
-        let parameters = ClipParameters::init(given)?;
+    register("outside_clip", "Keeps values between two numbers", |parameters: ClipParameters| {
         if parameters.low > parameters.high {
             let message = format!("low = {} is above high = {}", parameters.low, parameters.high);
             return Err(Error::new(ErrorKind::BadParameter, message));
         }
-        Ok(Box::new(Clip(parameters)) as Box<dyn OperatorProperty>)
+        Ok(Box::new(Clip(parameters)))
     })?;
     SimpleOp::unary("outside_softsign", |x, _, out, req| unary_map(x.0, out, req, |x| x / (1.0 + x.abs())))
         .gradient_by_input(|g, x, _, out, req| binary_map(g.0, x.0, out, req, |g, x| g / (1.0 + x.abs()).powi(2)))

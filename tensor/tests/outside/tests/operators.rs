@@ -1,7 +1,7 @@
 //! The operators of this crate, found by name, called and differentiated.
 
 use seriatim_outside::register_all;
-use seriatim_tensor::operator::{list_all_ops, Op};
+use seriatim_tensor::operator::{list_all_ops, list_parameters, Op};
 use seriatim_tensor::{autograd, ErrorKind, NDArray, OpReq};
 use std::sync::OnceLock;
 
@@ -51,5 +51,11 @@ fn mistakes_are_errors() {
         assert_eq!(Op::new("outside_clip", given).unwrap_err().kind(), ErrorKind::BadParameter, "{given:?}");
     }
     assert_eq!(register_all().unwrap_err().kind(), ErrorKind::AlreadyRegistered);
+    let listed = list_parameters("outside_clip").unwrap();
+    let about = listed.iter().map(|field| (field.name, field.default, field.about));
+    let through = "Whether the gradient goes through where a value was changed, too";
+    let expected =
+        [("low", None, "The least value"), ("high", Some("1"), "The largest value"), ("gradient", Some("inside"), through)];
+    assert!(about.eq(expected), "{listed:?}");
     assert!(list_all_ops().iter().any(|(name, about)| *name == "outside_softsign" && about == "x / (1 + |x|)"));
 }

@@ -1,0 +1,132 @@
+//! The registry, where operators are found by name, with what there is to be said of them and of
+//! their parameters.
+//!
+//! Looked at when an `Op` is made, and not when one is called. The files of operators beside this
+//! one give theirs as a [`Maker`], and programs theirs by [`register`].
+
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, ErrorKind};
+use crate::operator::parameters::{Field, Parameters};
+use crate::operator::property::OperatorProperty;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+type Made = Result<Box<dyn OperatorProperty>, Error>;
+
+/// How the property of an operator is made of parameters as text, and what parameters it has.
+#[derive(Clone)]
+pub(crate) struct Maker {
+    make: Arc<dyn Fn(&[(&str, &str)]) -> Made + Send + Sync>,
+    fields: fn() -> Vec<Field>,
+}
+
+impl Maker {
+    /// Of a structure of parameters, which reads the text.
+    pub fn of<P: Parameters>(make: impl Fn(P) -> Made + Send + Sync + 'static) -> Maker {
+        Maker { make: Arc::new(move |given: &[(&str, &str)]| make(P::init(given)?)), fields: P::fields }
+    }
+
+    /// Of a function that reads the text itself.
+    pub fn reading(
+        fields: fn() -> Vec<Field>,
+        make: impl Fn(&[(&str, &str)]) -> Made + Send + Sync + 'static,
+    ) -> Maker {
+        Maker { make: Arc::new(make), fields }
+    }
+
+    pub fn make(&self, parameters: &[(&str, &str)]) -> Made {
+        (self.make)(parameters)
+    }
+}
+
+struct Entry {
+    maker: Maker,
+    description: String,
+}
+
+type Registry = BTreeMap<&'static str, Entry>;
+
+fn registry() -> &'static RwLock<Registry> {
+    static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut registry = Registry::new();
+        super::builtin(&mut |name, description, maker| {
+            let entry = Entry { maker, description: description.into() };
+            assert!(registry.insert(name, entry).is_none(), "operator '{name}' is built in twice");
+        });
+        RwLock::new(registry)
+    })
+}
+
+/// How an operator is made, with its name for good.
+///
+/// # Errors
+/// [`UnknownOperator`](ErrorKind::UnknownOperator), with names that are near.
+pub(super) fn find(name: &str) -> Result<(&'static str, Maker), Error> {
+    let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
+    if let Some((name, entry)) = registry.get_key_value(name) {
+        return Ok((*name, entry.maker.clone()));
+    }
+    let near = registry.keys().filter(|known| known.to_lowercase().contains(&name.to_lowercase()));
+    let near: Vec<&str> = near.copied().take(8).collect();
+    let message = format!("no operator is named '{name}'; near are {near:?}; list_all_ops has all");
+    Err(Error::new(ErrorKind::UnknownOperator, message))
+}
+
+/// Adds an operator.
+///
+/// # Errors
+/// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered).
+pub(super) fn add(name: &'static str, description: &str, maker: Maker) -> Result<(), Error> {
+    let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
+    if registry.contains_key(name) {
+        let message = format!("an operator '{name}' is registered already: choose another name");
+        return Err(Error::new(ErrorKind::AlreadyRegistered, message));
+    }
+    registry.insert(name, Entry { maker, description: description.into() });
+    Ok(())
+}
+
+/// Registers an operator: `make` makes its property of a structure of
+/// [parameters](trait@Parameters), which is `()` for an operator without any.
+///
+/// # Errors
+/// [`AlreadyRegistered`](ErrorKind::AlreadyRegistered).
+pub fn register<P: Parameters>(
+    name: &'static str,
+    description: &str,
+    make: impl Fn(P) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync + 'static,
+) -> Result<(), Error> {
+    add(name, description, Maker::of(make))
+}
+
+/// The names of all operators, in order, each with its description.
+///
+/// ```
+/// let all = seriatim_tensor::operator::list_all_ops();
+/// assert!(all.iter().any(|(name, _)| *name == "smooth_l1"));
+/// ```
+pub fn list_all_ops() -> Vec<(&'static str, String)> {
+    let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
+    registry.iter().map(|(name, entry)| (*name, entry.description.clone())).collect()
+}
+
+/// The parameters of an operator: what each is, its default, its range and its purpose.
+///
+/// Those of a [`SimpleOp`](crate::operator::SimpleOp) that takes whatever keywords it is given are
+/// none.
+///
+/// # Errors
+/// [`UnknownOperator`](ErrorKind::UnknownOperator).
+///
+/// ```
+/// use seriatim_tensor::operator::list_parameters;
+/// let fields = list_parameters("Dropout")?;
+/// let p = fields.iter().find(|field| field.name == "p").unwrap();
+/// assert_eq!((p.kind.as_str(), p.default, p.range), ("a number", Some("0.5"), "0.0..1.0"));
+/// # Ok::<(), seriatim_tensor::Error>(())
+/// ```
+pub fn list_parameters(name: &str) -> Result<Vec<Field>, Error> {
+    find(name).map(|(_, maker)| (maker.fields)())
+}
