@@ -47,8 +47,8 @@ const UNSAFE: [&str; 14] = [
 const LENDS: [&str; 6] = [
     "dlpack/export.rs",
     "ndarray/capturing.rs",
-    "ndarray/copying.rs",
     "ndarray/create.rs",
+    "ndarray/device_copy.rs",
     "ndarray/transfer.rs",
     "operator/kernel_call.rs",
 ];

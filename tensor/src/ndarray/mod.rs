@@ -5,17 +5,17 @@
 //! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
 //! has numbers that operations read, `seeding.rs` seeds of random numbers, `profiled.rs` what is
 //! recorded of single calls, and `capturing.rs` what a thread captures. `placing.rs` knows in which
-//! contexts arrays can be, `copying.rs` copies between the processor and devices, and
+//! contexts arrays can be, `device_copy.rs` copies between the processor and devices, and
 //! `device_blob.rs` is what an operation of a device sees of an array.
 
 pub(crate) mod access;
 pub(crate) mod array;
 pub(crate) mod capturing;
 mod chunk;
-pub(crate) mod copying;
 mod create;
 pub(crate) mod cursor;
 mod device_blob;
+pub(crate) mod device_copy;
 pub(crate) mod parameter;
 pub(crate) mod placing;
 pub(crate) mod profiled;

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::copied::{make, Copying};
+use crate::operator::element_copy::{make, Copying};
 use crate::operator::parameters::Parameters;
 use crate::operator::parts::Workers;
 use crate::operator::reduction::sum_to;

@@ -6,7 +6,7 @@ use crate::dtype::{with_type, DType, Element};
 use crate::error::Error;
 use crate::kernel::convert;
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::copied::{make, Copying};
+use crate::operator::element_copy::{make, Copying};
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;
 use crate::operator::parts::Workers;

@@ -1,7 +1,7 @@
 //! Memory of devices, by the engine: what an array of a GPU lies in, and pinned memory by which
 //! values come there and back.
 //!
-//! Used by `ndarray/placing.rs`, which makes it for arrays, and `ndarray/copying.rs`, whose
+//! Used by `ndarray/placing.rs`, which makes it for arrays, and `ndarray/device_copy.rs`, whose
 //! operations copy. The engine has the size classes and keeps what comes back, in the order that it
 //! still owes to the device. Elements go as bytes.
 

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::copied::{make, Copying};
+use crate::operator::element_copy::{make, Copying};
 use crate::operator::map::copy_in_order;
 use crate::operator::parameters::{Axes, ParameterType, Parameters};
 use crate::operator::parts::Workers;

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::copied::{make, Copying};
+use crate::operator::element_copy::{make, Copying};
 use crate::operator::lists::Dims;
 use crate::operator::map::copy;
 use crate::operator::parameters::Parameters;

@@ -9,7 +9,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::copied::{make, Copying};
+use crate::operator::element_copy::{make, Copying};
 use crate::operator::lists::Places;
 use crate::operator::map::{copy, zero};
 use crate::operator::parameters::{Axes, Parameters};
