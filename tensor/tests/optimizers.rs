@@ -234,6 +234,24 @@ fn steps_that_do_not_go_together_are_refused_before_anything_is_pushed() {
     assert!(Op::new("sgd_update", &[("lr", "soon")]).unwrap_err().to_string().contains("clock"));
 }
 
+/// FTRL divides by the rate. MXNet then has weights that are no numbers.
+#[test]
+fn ftrl_refuses_a_rate_of_zero() {
+    let made = Op::new("ftrl_update", &[("lr", "0")]).unwrap_err();
+    assert!(made.kind() == ErrorKind::BadParameter && made.to_string().contains("'ftrl_update'"), "{made}");
+    assert!(Op::new("sgd_update", &[("lr", "0")]).is_ok());
+    let weight = NDArray::from_slice(&[1.0f64, -2.0], [2]).unwrap();
+    weight.attach_grad(OpReq::Write).unwrap();
+    weight.grad().unwrap().fill(0.5).unwrap();
+    // A decay that has come to its end.
+    let mut ftrl = Ftrl::new(Schedule::poly(0.1, 2, 1.0, 0.0).unwrap()).unwrap();
+    ftrl.step(&[&weight], 1.0).unwrap();
+    assert!(weight.to_vec::<f64>().unwrap().iter().all(|weight| weight.is_finite()));
+    ftrl.step(&[&weight], 1.0).unwrap();
+    let error = weight.wait_to_read().unwrap_err();
+    assert!(error.kind() == ErrorKind::BadParameter && error.to_string().contains("'ftrl_update'"), "{error}");
+}
+
 #[test]
 fn schedules_refuse_what_they_cannot_do() {
     let wrong = [

@@ -68,6 +68,9 @@ trait Rule<const S: usize>: 'static {
     /// The names of the states.
     const STATES: [&'static str; S];
 
+    /// Whether it divides by the learning rate, so that none may be 0.
+    const DIVIDES: bool = false;
+
     /// The next weight and states, of the weight, the gradient and the states.
     fn element<W: Element + Float>(by: &Self::Parameters, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]);
 }
@@ -160,9 +163,19 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
                 Moment { rate: values[1], step: Some(values[0]) }
             }
         };
+        check_rate(R::DIVIDES, at.rate)?;
         let (data, out) = ([in_data[0], in_data[1]], &mut out_data[0]);
         with_float!(in_data[0].dtype(), W => walk(ctx, data, (out, req[0]), aux_states, R::element::<W>(&self.0, at)))
     }
+}
+
+/// Refuses a rate of 0 by which a rule divides: weights and states would be no numbers from then on.
+fn check_rate(divides: bool, rate: f64) -> Result<(), Error> {
+    if divides && rate == 0.0 {
+        let message = "the learning rate is 0, and the update divides by it: give another one, or leave the step out";
+        return Err(Error::new(ErrorKind::BadParameter, message));
+    }
+    Ok(())
 }
 
 /// Changes all elements by `element`. Those of the weight may be in the same memory as those of

@@ -171,6 +171,7 @@ struct Ftrl;
 impl Rule<2> for Ftrl {
     type Parameters = FtrlParameters;
     const STATES: [&'static str; 2] = ["z", "n"];
+    const DIVIDES: bool = true;
 
     fn element<W: Element + Float>(by: &FtrlParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) {
         let (lr, lamda, beta) = (of::<W>(at.rate), of::<W>(by.lamda1), of::<W>(by.beta));
@@ -188,7 +189,10 @@ impl Rule<2> for Ftrl {
 
 /// How the property of a rule is made.
 fn make<R: Rule<S>, const S: usize>() -> Maker {
-    Maker::of(|parameters| Ok(Box::new(Update::<R, S>(parameters))))
+    Maker::of(|parameters: R::Parameters| {
+        parameters.rate().0.map_or(Ok(()), |rate| check_rate(R::DIVIDES, rate))?;
+        Ok(Box::new(Update::<R, S>(parameters)))
+    })
 }
 
 /// All operators, by name, each with its formula.
