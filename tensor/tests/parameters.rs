@@ -197,6 +197,51 @@ fn every_operator_takes_its_defaults() {
     assert!(made > 60, "{made}");
 }
 
+/// Of [`Outer`].
+#[derive(Parameters, PartialEq, Debug)]
+struct Inner {
+    /// The first of the inner ones.
+    #[parameter(default = 2, range = 1..=4)]
+    first: usize,
+    /// The second of them.
+    second: f64,
+}
+
+/// Has the fields of [`Inner`] between its own.
+#[derive(Parameters, PartialEq, Debug)]
+struct Outer {
+    /// One before.
+    #[parameter(default = true)]
+    before: bool,
+    #[parameter(flatten)]
+    inner: Inner,
+    /// One behind.
+    #[parameter(default = 7)]
+    behind: usize,
+}
+
+#[test]
+fn fields_of_a_flat_structure_count_as_those_around_it() {
+    let names: Vec<&str> = Outer::fields().iter().map(|field| field.name).collect();
+    assert_eq!(names, ["before", "first", "second", "behind"]);
+    let read = Outer::init(&[("behind", "8"), ("second", "0.5"), ("first", "3")]).unwrap();
+    assert_eq!(read, Outer { before: true, inner: Inner { first: 3, second: 0.5 }, behind: 8 });
+    let written = read.params();
+    let given: Vec<(&str, &str)> = written.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    assert_eq!(given, [("before", "true"), ("first", "3"), ("second", "0.5"), ("behind", "8")]);
+    assert_eq!(Outer::init(&given).unwrap(), read);
+    // What is wrong is told as of any field, and a name that there is not with all that there are.
+    for (given, said) in [
+        (&[("first", "5"), ("second", "0")][..], "'first' = '5' is out of its range"),
+        (&[], "'second' is missing"),
+        (&[("third", "1"), ("second", "0")], "known are: before"),
+        (&[("third", "1"), ("second", "0")], "; first (a whole number"),
+    ] {
+        let error = Outer::init(given).unwrap_err();
+        assert!(error.kind() == ErrorKind::BadParameter && error.to_string().contains(said), "{error}");
+    }
+}
+
 /// The registry says what an operator takes: that is what its errors list, what it writes, and what
 /// it reads.
 #[test]
@@ -207,7 +252,8 @@ fn every_operator_lists_its_parameters() {
         let fields = list_parameters(name).unwrap();
         let said = Op::new(name, &[("no such", "1")]).unwrap_err().to_string();
         let (_, known) = said.split_once("known are: ").unwrap_or_else(|| panic!("{name}: {said}"));
-        for field in &fields {
+        for (at, field) in fields.iter().enumerate() {
+            assert!(fields[..at].iter().all(|other| other.name != field.name), "{name} has two {}", field.name);
             assert!(known.contains(&field.line()), "{name} does not know {}: {said}", field.name);
             assert!(field.about.len() > 3 && !field.kind.is_empty(), "{name}: {field:?}");
         }

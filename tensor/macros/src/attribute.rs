@@ -71,12 +71,15 @@ impl Range {
 pub struct OfField {
     pub default: Option<Default>,
     pub range: Option<Range>,
+    /// Whether the field is a structure whose fields count as those of this one.
+    pub flatten: bool,
 }
 
 impl OfField {
-    /// Reads `#[parameter(default = …, range = …)]`.
+    /// Reads `#[parameter(default = …, range = …)]`, or `#[parameter(flatten)]`.
     pub fn read(attributes: &[Attribute], of: &Type) -> Result<OfField> {
-        let mut read = OfField { default: None, range: None };
+        let mut read = OfField { default: None, range: None, flatten: false };
+        let mut other = None;
         each(attributes, |meta| {
             if meta.path.is_ident("default") {
                 let default: Default = once(&meta, read.default.is_some())?.parse()?;
@@ -84,11 +87,18 @@ impl OfField {
                 read.default = Some(default);
             } else if meta.path.is_ident("range") {
                 read.range = Some(once(&meta, read.range.is_some())?.parse()?);
+            } else if meta.path.is_ident("flatten") {
+                read.flatten = true;
+                return Ok(());
             } else {
-                return Err(meta.error("there are `default = …` and `range = …`"));
+                return Err(meta.error("there are `default = …`, `range = …` and `flatten`"));
             }
+            other = Some(meta.path.span());
             Ok(())
         })?;
+        if let (true, Some(other)) = (read.flatten, other) {
+            return Err(Error::new(other, "a field with `flatten` has the defaults and ranges of its own fields"));
+        }
         if let (Some(Default { text, number: Some(number) }), Some(range)) = (&read.default, &read.range) {
             if !range.may_have(*number) {
                 let message = format!("the default {text} is not in the range {}", range.text);

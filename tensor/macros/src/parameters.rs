@@ -11,9 +11,9 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Result};
 struct Written {
     /// The name and the value in the structure that is read.
     init: TokenStream,
-    /// The name and the text, as they are written.
+    /// Adds the name and the text, as they are written, to `params`.
     param: TokenStream,
-    /// What there is to be said of it.
+    /// Adds what there is to be said of it to `fields`.
     field: TokenStream,
 }
 
@@ -34,8 +34,8 @@ pub fn expand(input: TokenStream) -> Result<TokenStream> {
     };
     let mut written = Vec::new();
     let mut wrong: Option<Error> = None;
-    for (at, field) in fields.iter().enumerate() {
-        match field.ident.as_ref().map(|name| write(at, field, name)) {
+    for field in fields {
+        match field.ident.as_ref().map(|name| write(field, name)) {
             Some(Ok(field)) => written.push(field),
             // All errors are told at once.
             Some(Err(error)) => match &mut wrong {
@@ -63,21 +63,41 @@ pub fn expand(input: TokenStream) -> Result<TokenStream> {
                 ::core::result::Result::Ok(#name { #(#inits,)* })
             }
 
+            #[allow(unused_mut)] // Of a structure without fields.
             fn params(&self) -> ::std::vec::Vec<(&'static str, ::std::string::String)> {
-                ::std::vec![#(#params),*]
+                let mut params = ::std::vec::Vec::new();
+                #(#params)*
+                params
             }
 
+            #[allow(unused_mut)]
             fn fields() -> ::std::vec::Vec<::seriatim_tensor::operator::Field> {
-                ::std::vec![#(#fields),*]
+                let mut fields = ::std::vec::Vec::new();
+                #(#fields)*
+                fields
             }
         }
     })
 }
 
-fn write(at: usize, field: &Field, name: &Ident) -> Result<Written> {
+/// A field that is a structure of parameters, whose fields count as those of this one.
+fn write_flat(field: &Field, name: &Ident) -> Written {
+    let of = &field.ty;
+    let parameters = quote_spanned!(of.span()=> <#of as ::seriatim_tensor::operator::Parameters>);
+    Written {
+        init: quote!(#name: #parameters::init(&::seriatim_tensor::operator::given_to::<#of>(given))?),
+        param: quote!(params.extend(#parameters::params(&self.#name));),
+        field: quote!(fields.extend(#parameters::fields());),
+    }
+}
+
+fn write(field: &Field, name: &Ident) -> Result<Written> {
     let (of, text) = (&field.ty, name.unraw().to_string());
+    let OfField { default, range, flatten } = OfField::read(&field.attrs, of)?;
+    if flatten {
+        return Ok(write_flat(field, name));
+    }
     let about = attribute::about(&field.attrs, name)?;
-    let OfField { default, range } = OfField::read(&field.attrs, of)?;
     let default = match default.map(|default| default.text) {
         Some(default) => quote!(::core::option::Option::Some(#default)),
         None => quote!(::core::option::Option::None),
@@ -95,16 +115,20 @@ fn write(at: usize, field: &Field, name: &Ident) -> Result<Written> {
     // An error for a type that is no parameter's points to the type.
     let parameter = quote_spanned!(of.span()=> <#of as ::seriatim_tensor::operator::ParameterType>);
     Ok(Written {
-        init: quote!(#name: ::seriatim_tensor::operator::read_field::<#of>(&fields[#at], #is_in, given)?),
-        param: quote!((#text, #parameter::show(&self.#name))),
+        init: quote! {
+            #name: ::seriatim_tensor::operator::read_field::<#of>(
+                ::seriatim_tensor::operator::named(&fields, #text), #is_in, given,
+            )?
+        },
+        param: quote!(params.push((#text, #parameter::show(&self.#name)));),
         field: quote! {
-            ::seriatim_tensor::operator::Field {
+            fields.push(::seriatim_tensor::operator::Field {
                 name: #text,
                 kind: #parameter::kind(),
                 default: #default,
                 range: #range,
                 about: #about,
-            }
+            });
         },
     })
 }

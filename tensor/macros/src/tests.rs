@@ -27,7 +27,14 @@ fn of_field(field: &str) -> (String, String) {
 #[test]
 fn wrong_attributes_are_told_where_they_stand() {
     let cases = [
-        ("/// A\n#[parameter(defualt = 1)] side: usize", "there are `default = …` and `range = …`", "defualt"),
+        (
+            "/// A\n#[parameter(defualt = 1)] side: usize",
+            "there are `default = …`, `range = …` and `flatten`",
+            "defualt",
+        ),
+        ("#[parameter(flatten, default = 1)] side: Side", "defaults and ranges of its own", "default"),
+        ("#[parameter(range = 1.., flatten)] side: Side", "defaults and ranges of its own", "range"),
+        ("/// A\n#[parameter(flatten = 1)] side: Side", "expected `,`", "="),
         ("/// A\n#[parameter(default = 1, default = 2)] side: usize", "it is given twice", "default"),
         ("/// A\n#[parameter(range = 1.., range = 2..)] side: usize", "it is given twice", "range"),
         ("/// A\n#[parameter(range = 64)] side: usize", "such as 1..=64", "64"),

@@ -1,16 +1,16 @@
 //! Operators: what they mean, how they are found and called, and those that there are.
 //!
 //! `property.rs` has the two traits, `op.rs` an operator with parameters, `registry.rs` all of them
-//! by name, `implementations.rs` what does the work in each context, `call.rs` with `kernel_call.rs`
-//! and `device_call.rs` a call, `parameters.rs` with `lists.rs` parameters, and `simple.rs` with
-//! `simple_kinds.rs` operators of one or two operands. `elementwise.rs`, `reduce.rs`,
-//! `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`, `softmax.rs`, `activation.rs` and `update/`
-//! have the operators of this crate, with those that move elements in `shaping/`, those that go by
-//! places in `picking/`, and those of networks in `layers/`. `map.rs`, `element_copy.rs`,
-//! `ordered.rs`, `products.rs`, `reduction.rs` with `fold.rs`, and `parts.rs` have what several of
-//! them do. `arithmetic.rs`, `along.rs`, `views.rs`, `random.rs` and `seed.rs` have the methods of
-//! arrays, and `tape.rs` what is recorded for gradients, with `function.rs` for what programs
-//! differentiate themselves.
+//! by name, `implementations.rs` what does the work in each context, `call.rs` with
+//! `kernel_call.rs` and `device_call.rs` a call, `parameters.rs` with `fields.rs` and `lists.rs`
+//! parameters, and `simple.rs` with `simple_kinds.rs` operators of one or two operands.
+//! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
+//! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
+//! move elements in `shaping/`, those that go by places in `picking/`, and those of networks in
+//! `layers/`. `map.rs`, `element_copy.rs`, `ordered.rs`, `products.rs`, `reduction.rs` with
+//! `fold.rs`, and `parts.rs` have what several of them do. `arithmetic.rs`, `along.rs`, `views.rs`,
+//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
+//! gradients, with `function.rs` for what programs differentiate themselves.
 
 mod activation;
 mod along;
@@ -21,6 +21,7 @@ mod cast;
 mod device_call;
 mod element_copy;
 mod elementwise;
+mod fields;
 mod fold;
 pub(crate) mod function;
 mod implementations;
@@ -53,11 +54,14 @@ mod views;
 
 pub use call::Outputs;
 pub use elementwise::{binary_map, unary_map};
+pub use fields::Field;
+#[doc(hidden)]
+pub use fields::{check_names, given_to, named, read_field};
 pub use lists::{Dims, Places};
 pub use op::Op;
 #[doc(hidden)]
-pub use parameters::{check_names, read_field, Within};
-pub use parameters::{Axes, Choices, Field, ParameterType, Parameters};
+pub use parameters::Within;
+pub use parameters::{Axes, Choices, ParameterType, Parameters};
 pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
 pub use registry::{list_all_ops, list_parameters, register};
 pub use simple::SimpleOp;

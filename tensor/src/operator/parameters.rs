@@ -6,7 +6,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::operator::fields::{check_names, Field};
 use smallvec::SmallVec;
 use std::ops::RangeBounds;
 
@@ -49,6 +50,7 @@ pub use seriatim_tensor_macros::Choices;
 /// |---|---|
 /// | `default = …` | what a field is that is not given: a number, `true`, `false`, `None`, or a text. Without it the field is required. |
 /// | `range = …` | which values there are, as a Rust range. That of a list holds for each item, that of an `Option` for what is not `None`. |
+/// | `flatten` | by itself: the field is a structure of parameters, whose fields count as those of this one. It needs no documentation. |
 ///
 /// ```
 /// use seriatim_tensor::{operator::Dims, Choices, Parameters};
@@ -149,7 +151,7 @@ pub trait Parameters: Sized {
     /// Reads the parameters. Of a name that is given twice, the last text counts.
     ///
     /// # Errors
-    /// [`BadParameter`](ErrorKind::BadParameter), which lists the range, the default and the
+    /// [`BadParameter`](crate::ErrorKind::BadParameter), which lists the range, the default and the
     /// purpose.
     ///
     /// ```
@@ -356,56 +358,4 @@ impl ParameterType for Axes {
             Some(axes) => format!("({})", axes.iter().map(|axis| format!("{axis},")).collect::<String>()),
         }
     }
-}
-
-/// What is said of a field.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    /// What its type is, for people.
-    pub kind: String,
-    /// The default as text; a field without one is required.
-    pub default: Option<&'static str>,
-    /// The range, as it is written in Rust; `..` has all.
-    pub range: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-impl Field {
-    /// The field in one line, as errors list it.
-    pub fn line(&self) -> String {
-        let range = if self.range == ".." { String::new() } else { format!(" in {}", self.range) };
-        let default = self.default.map_or("required".to_owned(), |default| format!("by default {default}"));
-        format!("{} ({}{range}, {default}): {}", self.name, self.kind, self.about)
-    }
-}
-
-/// Reads one field.
-#[doc(hidden)]
-pub fn read_field<T: ParameterType>(
-    field: &Field,
-    is_in: impl Fn(&T) -> bool,
-    given: &[(&str, &str)],
-) -> Result<T, Error> {
-    let refuse = |what: String| Err(Error::new(ErrorKind::BadParameter, format!("{what}; it is {}", field.line())));
-    let text = given.iter().rev().find(|(name, _)| *name == field.name).map(|(_, text)| *text).or(field.default);
-    let Some(text) = text else { return refuse(format!("parameter '{}' is missing", field.name)) };
-    match T::parse(text) {
-        Some(value) if is_in(&value) => Ok(value),
-        Some(_) => refuse(format!("parameter '{}' = '{text}' is out of its range", field.name)),
-        None => refuse(format!("parameter '{}' = '{text}' is ill-formed", field.name)),
-    }
-}
-
-/// Refuses parameters that there are not.
-#[doc(hidden)]
-pub fn check_names(fields: &[Field], given: &[(&str, &str)]) -> Result<(), Error> {
-    let Some((name, _)) = given.iter().find(|(name, _)| fields.iter().all(|field| field.name != *name)) else {
-        return Ok(());
-    };
-    let known: Vec<String> = fields.iter().map(Field::line).collect();
-    let message = format!("it has no parameter '{name}'; known are: {}", known.join("; "));
-    Err(Error::new(ErrorKind::BadParameter, message))
 }

@@ -7,7 +7,8 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
-use crate::operator::parameters::{Field, Parameters};
+use crate::operator::fields::Field;
+use crate::operator::parameters::Parameters;
 use crate::operator::property::OperatorProperty;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

@@ -10,7 +10,6 @@ use crate::ndarray::array::NDArray;
 use crate::operator::map::with_work;
 use crate::operator::op::Op;
 use crate::operator::ordered::Ordered;
-use crate::operator::parameters::check_names;
 use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty};
 use crate::operator::registry::Maker;
 use crate::operator::Builtin;

@@ -10,7 +10,8 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::BlobMut;
-use crate::operator::parameters::{Field, ParameterType};
+use crate::operator::fields::Field;
+use crate::operator::parameters::ParameterType;
 use crate::operator::property::{OperatorProperty, FLOATS, PROCESSOR};
 use crate::operator::registry::{self, Maker};
 use crate::operator::simple_kinds::{

@@ -8,7 +8,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::parameters::{check_names, read_field};
+use crate::operator::fields::{check_names, read_field};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::simple::SimpleOp;
 use crate::operator::simple_kinds::{

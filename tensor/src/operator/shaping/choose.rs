@@ -6,7 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{map, with_float, with_work, zero};
-use crate::operator::parameters::{check_names, Parameters};
+use crate::operator::parameters::Parameters;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty, NUMBERS,
 };

@@ -25,6 +25,17 @@ macro_rules! rated {
 
 rated!(SgdParameters, AdamParameters, RmsPropParameters, AdaGradParameters, FtrlParameters);
 
+/// What becomes of a gradient before an update uses it.
+#[derive(Clone, Debug, Parameters)]
+pub(super) struct GradientParameters {
+    /// What the gradient is multiplied by first.
+    #[parameter(default = 1)]
+    pub rescale_grad: f64,
+    /// Between minus this and this the gradient is kept; below 0 it is not.
+    #[parameter(default = -1)]
+    pub clip_gradient: f64,
+}
+
 /// Of gradient descent, with momentum and without.
 #[derive(Clone, Debug, Parameters)]
 pub(super) struct SgdParameters {
@@ -36,12 +47,8 @@ pub(super) struct SgdParameters {
     /// The weight decay: how much of the weight is added to the gradient.
     #[parameter(default = 0, range = 0.0..)]
     pub wd: f64,
-    /// What the gradient is multiplied by first.
-    #[parameter(default = 1)]
-    pub rescale_grad: f64,
-    /// Between minus this and this the gradient is kept; below 0 it is not.
-    #[parameter(default = -1)]
-    pub clip_gradient: f64,
+    #[parameter(flatten)]
+    pub gradient: GradientParameters,
 }
 
 /// Of Adam and AdamW.
@@ -61,12 +68,8 @@ pub(super) struct AdamParameters {
     /// The weight decay; AdamW takes it off the weight, Adam adds it to the gradient.
     #[parameter(default = 0, range = 0.0..)]
     pub wd: f64,
-    /// What the gradient is multiplied by first.
-    #[parameter(default = 1)]
-    pub rescale_grad: f64,
-    /// Between minus this and this the gradient is kept; below 0 it is not.
-    #[parameter(default = -1)]
-    pub clip_gradient: f64,
+    #[parameter(flatten)]
+    pub gradient: GradientParameters,
 }
 
 /// Of RMSProp.
@@ -83,12 +86,8 @@ pub(super) struct RmsPropParameters {
     /// The weight decay: how much of the weight is added to the gradient.
     #[parameter(default = 0, range = 0.0..)]
     pub wd: f64,
-    /// What the gradient is multiplied by first.
-    #[parameter(default = 1)]
-    pub rescale_grad: f64,
-    /// Between minus this and this the gradient is kept; below 0 it is not.
-    #[parameter(default = -1)]
-    pub clip_gradient: f64,
+    #[parameter(flatten)]
+    pub gradient: GradientParameters,
     /// Between minus this and this the weight is kept; below 0 it is not.
     #[parameter(default = -1)]
     pub clip_weights: f64,
@@ -105,12 +104,8 @@ pub(super) struct AdaGradParameters {
     /// The weight decay: how much of the weight is added to the gradient.
     #[parameter(default = 0, range = 0.0..)]
     pub wd: f64,
-    /// What the gradient is multiplied by first.
-    #[parameter(default = 1)]
-    pub rescale_grad: f64,
-    /// Between minus this and this the gradient is kept; below 0 it is not.
-    #[parameter(default = -1)]
-    pub clip_gradient: f64,
+    #[parameter(flatten)]
+    pub gradient: GradientParameters,
 }
 
 /// Of FTRL.
@@ -127,10 +122,6 @@ pub(super) struct FtrlParameters {
     /// The weight decay: how much the weights shrink.
     #[parameter(default = 0, range = 0.0..)]
     pub wd: f64,
-    /// What the gradient is multiplied by first.
-    #[parameter(default = 1)]
-    pub rescale_grad: f64,
-    /// Between minus this and this the gradient is kept; below 0 it is not.
-    #[parameter(default = -1)]
-    pub clip_gradient: f64,
+    #[parameter(flatten)]
+    pub gradient: GradientParameters,
 }

@@ -11,12 +11,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::parameters::{AdaGradParameters, AdamParameters, FtrlParameters, RmsPropParameters, SgdParameters};
-use super::{Moment, Rule, Update};
+use super::parameters::{
+    AdaGradParameters, AdamParameters, FtrlParameters, RmsPropParameters, SgdParameters, UpdateParameters,
+};
+use super::{check_rate, Moment, Rule, Update};
 use crate::dtype::Element;
-use crate::error::Error;
-use crate::operator::parameters::Parameters;
-use crate::operator::property::OperatorProperty;
 use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use num_traits::Float;
@@ -104,8 +103,8 @@ impl Rule<2> for Adam {
     fn element<W: Element + Float>(by: &AdamParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) {
         let [first, second] = corrections(by, at);
         let lr = of::<W>(at.rate * second.sqrt() / first);
-        let (wd, rescale, epsilon) = (of::<W>(by.wd), of::<W>(by.rescale_grad), of::<W>(by.epsilon));
-        let (clip, means) = (clip(by.clip_gradient), means(by));
+        let (wd, rescale, epsilon) = (of::<W>(by.wd), of::<W>(by.gradient.rescale_grad), of::<W>(by.epsilon));
+        let (clip, means) = (clip(by.gradient.clip_gradient), means(by));
         move |weight, grad, states| {
             let [mean, var] = means(clip(grad * rescale + wd * weight), states);
             (weight - lr * mean / (var.sqrt() + epsilon), [mean, var])
@@ -122,8 +121,8 @@ impl Rule<2> for AdamW {
     fn element<W: Element + Float>(by: &AdamParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) {
         let [first, second] = corrections(by, at);
         let (lr, root) = (of::<W>(at.rate / first), of::<W>(second.sqrt()));
-        let (left, rescale) = (of::<W>(1.0 - at.rate * by.wd), of::<W>(by.rescale_grad));
-        let (epsilon, clip, means) = (of::<W>(by.epsilon), clip(by.clip_gradient), means(by));
+        let (left, rescale) = (of::<W>(1.0 - at.rate * by.wd), of::<W>(by.gradient.rescale_grad));
+        let (epsilon, clip, means) = (of::<W>(by.epsilon), clip(by.gradient.clip_gradient), means(by));
         move |weight, grad, states| {
             let [mean, var] = means(clip(grad * rescale), states);
             (weight * left - lr * mean / (var.sqrt() / root + epsilon), [mean, var])
@@ -138,9 +137,9 @@ impl Rule<1> for RmsProp {
     const STATES: [&'static str; 1] = ["n"];
 
     fn element<W: Element + Float>(by: &RmsPropParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) {
-        let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.rescale_grad));
+        let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.gradient.rescale_grad));
         let (gamma, epsilon) = (of::<W>(by.gamma1), of::<W>(by.epsilon));
-        let (clip_grad, clip_weight) = (clip(by.clip_gradient), clip(by.clip_weights));
+        let (clip_grad, clip_weight) = (clip(by.gradient.clip_gradient), clip(by.clip_weights));
         move |weight, grad, [n]| {
             let grad = clip_grad(grad * rescale + wd * weight);
             let n = (W::one() - gamma) * (grad * grad) + gamma * n;
@@ -156,8 +155,8 @@ impl Rule<1> for AdaGrad {
     const STATES: [&'static str; 1] = ["history"];
 
     fn element<W: Element + Float>(by: &AdaGradParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) {
-        let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.rescale_grad));
-        let (epsilon, clip) = (of::<W>(by.epsilon), clip(by.clip_gradient));
+        let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.gradient.rescale_grad));
+        let (epsilon, clip) = (of::<W>(by.epsilon), clip(by.gradient.clip_gradient));
         move |weight, grad, [history]| {
             let grad = clip(grad * rescale) + wd * weight;
             let history = history + grad * grad;
@@ -175,7 +174,7 @@ impl Rule<2> for Ftrl {
 
     fn element<W: Element + Float>(by: &FtrlParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) {
         let (lr, lamda, beta) = (of::<W>(at.rate), of::<W>(by.lamda1), of::<W>(by.beta));
-        let (wd, rescale, clip) = (of::<W>(by.wd), of::<W>(by.rescale_grad), clip(by.clip_gradient));
+        let (wd, rescale, clip) = (of::<W>(by.wd), of::<W>(by.gradient.rescale_grad), clip(by.gradient.clip_gradient));
         move |weight, grad, [z, n]| {
             let grad = clip(grad * rescale);
             let squares = n + grad * grad;
