@@ -14,6 +14,8 @@ mod cuda;
 mod implementations;
 #[path = "gpu/programs.rs"]
 mod programs;
+#[path = "gpu/simple.rs"]
+mod simple;
 
 use seriatim::gpu::Immediate;
 use seriatim::{Builder, Context, Engine, Kind, RunContext};
@@ -189,9 +191,9 @@ fn gradients_go_back_from_context_to_context() {
 
 #[test]
 fn a_simple_operator_has_another_function_for_another_device() {
-    let names = implementations::register_simple("at once", at_once);
+    let names = simple::register("at once", at_once);
     for runtime in KINDS.map(runtime) {
-        implementations::simple_operators_have_functions_for_devices(&runtime, names);
+        simple::each_device_has_its_functions(&runtime, names);
     }
 }
 

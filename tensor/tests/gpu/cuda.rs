@@ -4,7 +4,7 @@
 use crate::client::{self, Count, Fault, Standin};
 use crate::implementations::{self, Kernel};
 use crate::programs::program;
-use crate::{builder, check_pools_of_contexts, CONTEXTS, GPU, KINDS};
+use crate::{builder, check_pools_of_contexts, simple, CONTEXTS, GPU, KINDS};
 use seriatim::{Context, Kind, RunContext};
 use seriatim_tensor::{dlpack, DType, Error, ErrorKind, Runtime};
 use std::process::Command;
@@ -140,7 +140,7 @@ fn queued(run: &RunContext<'_>, kernel: Kernel) {
 #[test]
 fn implementations_over_the_driver_give_the_hosts_values() {
     let standin = Standin::begin(1, 60);
-    let names = implementations::register_simple("queued", queued);
+    let names = simple::register("queued", queued);
     for (seed, kind) in (1..=15).zip(KINDS.into_iter().cycle()) {
         standin.again(seed, [20, 60, 200][seed as usize % 3]);
         standin.devices(2);
@@ -151,7 +151,7 @@ fn implementations_over_the_driver_give_the_hosts_values() {
         implementations::gradients_go_through_a_gpu(&runtime, queued);
         implementations::gradients_go_back_from_context_to_context(&runtime, queued);
         implementations::without_an_implementation_a_call_is_refused(&runtime, queued);
-        implementations::simple_operators_have_functions_for_devices(&runtime, names);
+        simple::each_device_has_its_functions(&runtime, names);
         end(runtime);
         assert_eq!((standin.reports(), standin.count(Count::Allocations)), (vec![], 0), "seed {seed} on {kind}");
     }
