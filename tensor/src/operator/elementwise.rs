@@ -13,7 +13,8 @@ use crate::operator::map::{copy, map, map_in_parts};
 use crate::operator::parts::Workers;
 use crate::operator::property::{OpContext, FLOATS, NUMBERS};
 use crate::operator::reduction::sum_to;
-use crate::operator::simple::{BinaryGradient, Inplace, SimpleOp, UnaryGradient};
+use crate::operator::simple::SimpleOp;
+use crate::operator::simple_kinds::{BinaryGradient, Inplace, UnaryGradient};
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 

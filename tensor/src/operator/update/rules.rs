@@ -33,8 +33,8 @@ fn clip<W: Element + Float>(limit: f64) -> impl Fn(W) -> W {
 
 /// What is taken off the weight by gradient descent, momentum left out.
 fn down<W: Element + Float>(parameters: &SgdParameters, at: Moment) -> impl Fn(W, W) -> W {
-    let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(parameters.wd), of::<W>(parameters.rescale_grad));
-    let clip = clip(parameters.clip_gradient);
+    let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(parameters.wd), of::<W>(parameters.gradient.rescale_grad));
+    let clip = clip(parameters.gradient.clip_gradient);
     move |weight, grad| lr * (clip(grad * rescale) + wd * weight)
 }
 
