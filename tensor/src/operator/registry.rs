@@ -15,10 +15,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 type Made = Result<Box<dyn OperatorProperty>, Error>;
 
+type Make = dyn Fn(&[(&str, &str)]) -> Made + Send + Sync;
+
 /// How the property of an operator is made of parameters as text, and what parameters it has.
 #[derive(Clone)]
 pub(crate) struct Maker {
-    make: Arc<dyn Fn(&[(&str, &str)]) -> Made + Send + Sync>,
+    make: Arc<Make>,
     fields: fn() -> Vec<Field>,
 }
 
