@@ -267,7 +267,7 @@ fn arrays_go_from_context_to_context() {
     assert_eq!(error.kind(), ErrorKind::Recording);
     let refused = x.as_in_context(Context::gpu(100)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsupportedContext);
-    drop(there);
+    drop((there, apart));
     runtime.wait_all().unwrap();
     assert_eq!(live(pinned), 0);
 }

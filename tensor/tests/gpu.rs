@@ -18,7 +18,7 @@ mod programs;
 mod simple;
 
 use seriatim::gpu::Immediate;
-use seriatim::{Builder, Context, Engine, Kind, RunContext};
+use seriatim::{Builder, Context, Device, Engine, Kind, RunContext};
 use seriatim_tensor::operator::{list_all_ops, Op};
 use seriatim_tensor::storage::{Pooling, Storage, Tag};
 use seriatim_tensor::{DType, Distribution, Element, ErrorKind, NDArray, Number, OpReq, Runtime, Step};
@@ -132,6 +132,10 @@ fn every_operator_says_that_it_has_no_kernel_for_a_gpu() {
     for (name, _) in list_all_ops() {
         let Ok(op) = Op::new(name, &[]) else { continue };
         let property = op.property();
+        // Other tests here register some.
+        if property.devices().contains(&Device::Gpu) {
+            continue;
+        }
         let inputs = property.list_arguments().len() + property.list_auxiliary_states().len();
         if inputs == 0 {
             continue;

@@ -15,6 +15,7 @@ use crate::dtype::{with_type, DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::cursor::{gather, scatter, scatter_add, Gather, Reader, Scatter, Writer};
+use crate::ndarray::device_blob::Reach;
 use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
@@ -183,30 +184,6 @@ fn unreachable_from_here(context: Context) -> Error {
     Error::new(ErrorKind::UnsupportedContext, message)
 }
 
-/// How the memory of a blob is reached.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// By this blob alone.
-    Alone,
-    /// By another blob of the operation too, so that there are no slices.
-    Shared,
-    /// By a device, and not from here.
-    Device,
-    /// By a device, and the operator has its address, to write there.
-    Given,
-}
-
-impl Reach {
-    #[inline]
-    fn of(shared: bool) -> Reach {
-        if shared {
-            Reach::Shared
-        } else {
-            Reach::Alone
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub base: *mut u8,
@@ -221,9 +198,7 @@ impl Place<'_> {
     /// Where the memory begins, for those who walk over its elements here.
     #[inline]
     fn here(&self) -> *mut u8 {
-        if matches!(self.reach, Reach::Device | Reach::Given) {
-            super::device_blob::unreachable_here();
-        }
+        self.reach.check_processor();
         self.base
     }
 }

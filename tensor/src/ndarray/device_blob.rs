@@ -5,11 +5,43 @@
 //! the device. The blobs are those of `access.rs`, and give out no elements.
 
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, Blob, BlobMut, Reach};
+use crate::ndarray::access::{Argument, Blob, BlobMut};
 use crate::ndarray::chunk::Placed;
 use crate::ndarray::runtime::Runtime;
 use crate::shape::Layout;
 use crate::storage::device::DeviceBlock;
+
+/// How the memory of a blob is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// By this blob alone.
+    Alone,
+    /// By another blob of the operation too, so that there are no slices.
+    Shared,
+    /// By a device, and not from here.
+    Device,
+    /// By a device, and the operator has its address, to write there.
+    Given,
+}
+
+impl Reach {
+    #[inline]
+    pub fn of(shared: bool) -> Reach {
+        if shared {
+            Reach::Shared
+        } else {
+            Reach::Alone
+        }
+    }
+
+    /// Ends an operator that walks over elements of a device: the operation fails.
+    #[inline]
+    pub fn check_processor(self) {
+        if matches!(self, Reach::Device | Reach::Given) {
+            unreachable_here();
+        }
+    }
+}
 
 impl Argument {
     /// The memory of an array of a device. The caller has the array.
@@ -46,9 +78,8 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::UnsupportedContext, what)
 }
 
-/// Ends an operator that walks over elements of a device: the operation fails.
 #[cold]
-pub(super) fn unreachable_here() -> ! {
+fn unreachable_here() -> ! {
     panic!("the elements of an array of a GPU are out of the processor's reach: use device_address()")
 }
 

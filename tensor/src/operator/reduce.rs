@@ -50,7 +50,11 @@ struct Reduce {
 
 impl OperatorProperty for Reduce {
     fn get_params(&self) -> Vec<(&'static str, String)> {
-        self.parameters.params()
+        let ReduceParameters { axis, keepdims, .. } = &self.parameters;
+        match self.kind {
+            Kind::ArgMax | Kind::ArgMin => PlaceParameters { axis: axis.clone(), keepdims: *keepdims }.params(),
+            _ => self.parameters.params(),
+        }
     }
 
     fn infer_shape(
