@@ -98,8 +98,8 @@ pub fn is_training() -> bool {
 }
 
 impl NDArray {
-    /// Attaches a gradient: an array of zeros in the same context, which [`backward`] writes or adds
-    /// to. It stays for the array's life.
+    /// Attaches a gradient: an array of zeros in the same context, which [`backward`] writes or
+    /// adds to. It stays for the array's life.
     ///
     /// # Errors
     /// [`Recording`](ErrorKind::Recording) if the array is a view, or has one attached already;

@@ -57,7 +57,7 @@ fn polynomial<const FMA: bool, const N: usize>(x: f32, coefficients: [f32; N]) -
 /// eʳ - 1 - r and r. The polynomial is that of `expf` of Moshier's Cephes library.
 #[inline(always)]
 fn reduced<const FMA: bool>(x: f32, rest: f32) -> (f32, f32, f32) {
-    const HIGH: f32 = 0.693_359_375;
+    const HIGH: f32 = 0.693_359_4;
     const LOW: f32 = -2.121_944_4e-4;
     let shifted = fused::<f32, FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
@@ -87,7 +87,7 @@ fn power<const FMA: bool>(x: f32, rest: f32) -> f32 {
 #[inline(always)]
 fn logarithm<const FMA: bool>(n: f32, f: f32, rest: f32) -> f32 {
     const HIGH: f32 = 0.693_138_1;
-    const LOW: f32 = 9.058_000_6e-6;
+    const LOW: f32 = 9.058_001e-6;
     let s = f / (2.0 + f);
     let z = s * s;
     let of = [0.242_790_79, 0.284_987_87, 0.400_009_72, 0.666_666_6];
@@ -176,7 +176,7 @@ impl Math for f32 {
     fn tanh_by<const FMA: bool>(self) -> f32 {
         let x = self.abs();
         let z = x * x;
-        let of = [-5.704_988_5e-3, 2.063_908_9e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_8];
+        let of = [-5.704_988_5e-3, 2.063_909e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_8];
         let near = fused::<f32, FMA>(polynomial::<FMA, 5>(z, of) * z, x, x);
         let far = if x > 10.0 { 20.0 } else { x + x };
         let far = 1.0 - 2.0 / (power::<FMA>(far, -0.0) + 1.0);
@@ -197,7 +197,7 @@ impl Math for f32 {
             5.306_265e-5,
             1.149_099_2e-4,
             -3.389_188e-4,
-            -9.831_944_5e-4,
+            -9.831_944e-4,
             2.904_353e-3,
             6.131_916_3e-3,
             -4.621_326e-2,

@@ -28,8 +28,8 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// Calls `each` for every element, as `each(number, step from the first)`: in the order in which
-    /// they lie in memory, so far as one of both steps is the shorter one.
+    /// Calls `each` for every element, as `each(number, step from the first)`: in the order in
+    /// which they lie in memory, so far as one of both steps is the shorter one.
     #[inline(always)]
     fn each(&self, mut each: impl FnMut(usize, isize)) {
         if self.rows > 1 && self.down.abs() < self.right.abs() {

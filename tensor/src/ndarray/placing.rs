@@ -2,7 +2,8 @@
 //! which calls have kernels for it.
 //!
 //! `array.rs` asks for the memory of new arrays, calls of operators ask [`common_device`], and all
-//! else that pushes operations of the processor asks [`check_processor`]. The engine knows the devices: a runtime looks each of them up once.
+//! else that pushes operations of the processor asks [`check_processor`]. The engine knows the
+//! devices: a runtime looks each of them up once.
 
 #![forbid(unsafe_code)]
 

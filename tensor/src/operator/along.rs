@@ -19,7 +19,8 @@ macro_rules! over_axes {
             /// # Errors
             /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if there is no such axis;
             /// [`UnsupportedType`](crate::ErrorKind::UnsupportedType); of extremes
-            /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch) over no elements; those of a call.
+            /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch) over no elements; those of a
+            /// call.
             ///
             /// ```
             /// # use seriatim_tensor::NDArray;

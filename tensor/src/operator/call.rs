@@ -150,8 +150,8 @@ impl Op {
         call.push(device)
     }
 
-    /// The shapes and types of all outputs, the runtime of all arrays, and the device of all if they
-    /// lie on one.
+    /// The shapes and types of all outputs, the runtime of all arrays, and the device of all if
+    /// they lie on one.
     #[expect(clippy::type_complexity, reason = "four things that are used at once")]
     fn infer<'a>(
         &self,

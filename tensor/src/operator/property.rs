@@ -243,10 +243,10 @@ pub trait OperatorProperty: Send + Sync {
         Vec::new()
     }
 
-    /// Which of the arrays that the backward pass needs may share its memory with which gradient, as
-    /// pairs of their numbers; those of `in_grad` are places among the inputs. It is a suggestion. A
-    /// gradient by an output is written over where nobody else uses it and shape and type are those
-    /// of the gradient to be written. Inputs and outputs are not written over.
+    /// Which of the arrays that the backward pass needs may share its memory with which gradient,
+    /// as pairs of their numbers; those of `in_grad` are places among the inputs. It is a
+    /// suggestion. A gradient by an output is written over where nobody else uses it and shape and
+    /// type are those of the gradient to be written. Inputs and outputs are not written over.
     fn backward_inplace_option(
         &self,
         _out_grad: &[usize],

@@ -131,12 +131,8 @@ impl Philox {
     pub(crate) fn blocks_ahead<const N: usize>(&self, ahead: u64) -> [[u32; N]; 4] {
         let low_high = |word: u64| [word as u32, (word >> 32) as u32];
         let first = self.counter.wrapping_add(ahead);
-        let mut counters = [[0; N]; 2];
-        for at in 0..N {
-            let counter = first.wrapping_add(at as u64);
-            counters[0][at] = counter as u32;
-            counters[1][at] = (counter >> 32) as u32;
-        }
+        let counter = |at: usize| low_high(first.wrapping_add(at as u64));
+        let counters = [std::array::from_fn(|at| counter(at)[0]), std::array::from_fn(|at| counter(at)[1])];
         blocks(counters, low_high(self.stream), low_high(self.seed))
     }
 

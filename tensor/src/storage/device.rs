@@ -89,7 +89,8 @@ impl DeviceBlock {
     }
 
     /// The address, for an operation of the device that has declared to change the array, and that
-    /// writes all of it. What has written it says so by [`note_written`](DeviceBlock::note_written).
+    /// writes all of it. What has written it says so by
+    /// [`note_written`](DeviceBlock::note_written).
     pub fn target(&self, run: &RunContext<'_>) -> Result<*mut u8, Error> {
         Ok(self.data.write_on(run)?.raw().cast())
     }

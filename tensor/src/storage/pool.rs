@@ -8,10 +8,10 @@
 //! the size. A block that goes back to the system leaves an empty record for the next one.
 //!
 //! **The limit.** A request counts as live before it has a block, and is refused if that is more
-//! than the limit. Then it takes a kept block, or counts a new one as held; and it gives kept blocks
-//! back to the system while more than the limit is held. So no thread waits for another, and no
-//! request is refused for what is not live. When no thread is in a call, no more than the limit is
-//! held. For take the request R that was the last to look at `held`, which all do by a
+//! than the limit. Then it takes a kept block, or counts a new one as held; and it gives kept
+//! blocks back to the system while more than the limit is held. So no thread waits for another, and
+//! no request is refused for what is not live. When no thread is in a call, no more than the limit
+//! is held. For take the request R that was the last to look at `held`, which all do by a
 //! read-modify-write:
 //! - If R stops because no more than the limit is held, that stays so.
 //! - If not, R has looked through all lists, and what is kept in the end has come later. A block

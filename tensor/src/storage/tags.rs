@@ -149,7 +149,7 @@ mod tests {
             assert_eq!((inside, Tag::current()), ((other, Tag::NONE), one));
             assert!(std::panic::catch_unwind(|| other.scope(|| panic!("in a scope"))).is_err());
             assert_eq!(Tag::current(), one);
-            std::thread::scope(|scope| _ = scope.spawn(|| assert_eq!(Tag::current(), Tag::NONE)).join().unwrap());
+            std::thread::scope(|scope| scope.spawn(|| assert_eq!(Tag::current(), Tag::NONE)).join().unwrap());
         });
         assert_eq!(Tag::current(), Tag::NONE);
     }

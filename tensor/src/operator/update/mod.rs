@@ -169,7 +169,8 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
     }
 }
 
-/// Refuses a rate of 0 by which a rule divides: weights and states would be no numbers from then on.
+/// Refuses a rate of 0 by which a rule divides: weights and states would be no numbers from then
+/// on.
 fn check_rate(divides: bool, rate: f64) -> Result<(), Error> {
     if divides && rate == 0.0 {
         let message = "the learning rate is 0, and the update divides by it: give another one, or leave the step out";
