@@ -54,8 +54,8 @@ impl Op {
     /// The operator of a name, with these parameters as text.
     ///
     /// # Errors
-    /// [`UnknownOperator`](ErrorKind::UnknownOperator);
-    /// [`BadParameter`](ErrorKind::BadParameter), which lists the parameters that there are.
+    /// [`UnknownOperator`](crate::ErrorKind::UnknownOperator);
+    /// [`BadParameter`](crate::ErrorKind::BadParameter), which lists the parameters that there are.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind};

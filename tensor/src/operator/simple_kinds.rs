@@ -12,8 +12,8 @@ use crate::request::OpReq;
 use crate::shape::Shape;
 use std::fmt;
 
-/// What a [`SimpleOp`] is told beside its operands: the scalar, the keywords, and the context with
-/// the resources.
+/// What a [`SimpleOp`](crate::operator::SimpleOp) is told beside its operands: the scalar, the
+/// keywords, and the context with the resources.
 #[derive(Debug)]
 pub struct EnvArguments<'a, 'c, 'r> {
     /// The scalar, if it is enabled; otherwise 0.
