@@ -70,7 +70,6 @@ fn arrays_of_every_type_are_views_of_ndarray_and_come_back() {
     there_and_back::<u8>();
     there_and_back::<i32>();
     there_and_back::<i64>();
-    there_and_back::<bool>();
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn what_one_side_writes_the_other_reads() {
     let lent = lend(y.to_dlpack().unwrap());
     // SAFETY: nobody changes the array while it is lent.
     let view = unsafe { ArrayViewD::<f64>::try_from_dlpack(&lent, ()) }.unwrap();
-    assert_eq!((view.as_ptr(), view.to_vec()), (address, vec![2.0, 6.0, 12.0]));
+    assert_eq!((view.as_ptr(), view.iter().copied().collect::<Vec<f64>>()), (address, vec![2.0, 6.0, 12.0]));
 }
 
 #[test]

@@ -130,5 +130,5 @@ fn files_go_by_the_disk_too() {
     safetensors::tensor::serialize_to_file(read.tensors(), None, &theirs).unwrap();
     let back = load_safetensors(runtime, &theirs).unwrap();
     assert_eq!((back[0].0.as_str(), back[0].1.to_vec::<f32>().unwrap()), ("x", vec![1.5, -2.0, 3.25]));
-    [ours, theirs].map(|path| std::fs::remove_file(path).unwrap());
+    [ours, theirs].iter().for_each(|path| std::fs::remove_file(path).unwrap());
 }
