@@ -3,7 +3,7 @@
 
 use dlpark::allocation::dynamic::Initialized;
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
-use dlpark::{DlpackElement, DlpackFlags, TryFromDlpack, legacy, versioned};
+use dlpark::{legacy, versioned, DlpackElement, DlpackFlags, TryFromDlpack};
 use half::{bf16, f16};
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 use seriatim_tensor::dlpack::Tensor;

@@ -61,9 +61,9 @@ fn files_of_the_library_are_read() {
             contents.push((name, dtype, theirs, shape, values(dtype, shape, number)));
         }
     }
-    let views = contents.iter().map(|(name, _, theirs, shape, data)| {
-        (name.as_str(), TensorView::new(*theirs, shape.to_vec(), data).unwrap())
-    });
+    let views = contents
+        .iter()
+        .map(|(name, _, theirs, shape, data)| (name.as_str(), TensorView::new(*theirs, shape.to_vec(), data).unwrap()));
     let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     for about in [None, Some(about)] {
         let file = serialize(views.clone(), about).unwrap();
