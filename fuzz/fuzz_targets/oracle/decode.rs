@@ -41,6 +41,8 @@ pub fn program(input: &[u8]) -> (Program, bool) {
         // changes its meaning otherwise.
         inline_below: [0, 1_000_000][usize::from(waiters_help)],
         variables: [3, 1, 2, 5, 8, 16, 30, 4][usize::from(surroundings % 8)],
+        // None, so that no input of the corpus changes its meaning.
+        commutative: 0,
         watched,
     };
     let counts = bytes.next();
@@ -127,7 +129,7 @@ impl Decoder<'_> {
         let property = PROPERTIES[if kind & 0x40 != 0 { self.bytes.below(PROPERTIES.len()) } else { 0 }];
         // Some take long enough that what comes behind them is pushed before they end.
         let work = [0, 0, 100, 2_000][usize::from(kind >> 4) % 4];
-        Template { reads, writes, property, body, work }
+        Template { reads, writes, property, body, work, commutes: false }
     }
 
     fn variable(&mut self) -> usize {
