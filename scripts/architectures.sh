@@ -70,10 +70,13 @@ for name in "${names[@]}"; do
     # A tenth of what is usual, under qemu.
     export SERIATIM_ORACLE_OPS=$([ "$quick" = yes ] && echo 20000 || echo 100000)
     log=$(mktemp "${TMPDIR:-/tmp}/seriatim-$name.XXXXXX")
+    # A test of the library starts a child process.
+    left_out=()
+    [ -z "$runner" ] || left_out=(-- --skip a_program_that_forgets_wakers)
     for attempt in 1 2; do
         status=0
         CARGO_TARGET_DIR=$target/architectures scripts/with-rust.sh "$version" "$triple" -- \
-            cargo test --locked --release --package seriatim --target "$triple" "${tests[@]}" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+            cargo test --locked --release --package seriatim --target "$triple" "${tests[@]}" "${left_out[@]}" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
         # qemu itself crashes now and then where many threads start and end.
         [ "$status" != 0 ] && [ -n "$runner" ] && grep -q 'signal: 11' "$log" || break
         echo "$name: $runner has crashed$([ "$attempt" = 2 ] || echo ": once more")"
