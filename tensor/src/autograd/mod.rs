@@ -17,17 +17,8 @@ pub use walk::{backward, backward_with};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
-use crate::operator::tape::{self, Attached};
+use crate::operator::tape::{self, Attached, Before};
 use crate::request::OpReq;
-
-/// Sets back what was recorded before, also if a closure panics.
-struct Before((bool, bool));
-
-impl Drop for Before {
-    fn drop(&mut self) {
-        tape::set(self.0 .0, self.0 .1);
-    }
-}
 
 /// Calls a closure, notes the calls on arrays that lead back to one with a
 /// [gradient attached](NDArray::attach_grad), and runs operators to train.
@@ -42,7 +33,7 @@ impl Drop for Before {
 /// # Ok::<(), seriatim_tensor::Error>(())
 /// ```
 pub fn record<R>(closure: impl FnOnce() -> R) -> R {
-    let _before = Before(tape::set(true, true));
+    let _before = Before::set(true, true);
     closure()
 }
 
@@ -53,7 +44,7 @@ pub fn record<R>(closure: impl FnOnce() -> R) -> R {
 /// assert!(!autograd::record(|| autograd::pause(autograd::is_recording)));
 /// ```
 pub fn pause<R>(closure: impl FnOnce() -> R) -> R {
-    let _before = Before(tape::set(false, tape::is_training()));
+    let _before = Before::set(false, tape::is_training());
     closure()
 }
 
@@ -64,7 +55,7 @@ pub fn pause<R>(closure: impl FnOnce() -> R) -> R {
 /// assert!(autograd::train_mode(autograd::is_training));
 /// ```
 pub fn train_mode<R>(closure: impl FnOnce() -> R) -> R {
-    let _before = Before(tape::set(tape::is_recording(), true));
+    let _before = Before::set(tape::is_recording(), true);
     closure()
 }
 
@@ -75,7 +66,7 @@ pub fn train_mode<R>(closure: impl FnOnce() -> R) -> R {
 /// assert!(!autograd::record(|| autograd::predict_mode(autograd::is_training)));
 /// ```
 pub fn predict_mode<R>(closure: impl FnOnce() -> R) -> R {
-    let _before = Before(tape::set(tape::is_recording(), false));
+    let _before = Before::set(tape::is_recording(), false);
     closure()
 }
 

@@ -69,7 +69,7 @@ pub fn backward(heads: &[&NDArray]) -> Result<(), Error> {
 /// ```
 pub fn backward_with(heads: &[(&NDArray, Option<&NDArray>)], retain: bool) -> Result<(), Error> {
     // Functions of programs are called, which may panic.
-    let _before = Before(tape::set(false, true));
+    let _before = Before::set(false, true);
     // Nothing is called while the tape is lent: what is dropped or pushed may call programs.
     let (nodes, made) = tape::with(|tape| (std::mem::take(&mut tape.nodes), std::mem::take(&mut tape.made)));
     let mut gradients = GRADIENTS.take();

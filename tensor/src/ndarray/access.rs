@@ -201,6 +201,11 @@ impl Place<'_> {
         self.reach.check_processor();
         self.base
     }
+
+    /// The address of the first element.
+    pub fn first(&self) -> *mut u8 {
+        self.base.wrapping_add(self.layout.offset * self.dtype.size())
+    }
 }
 
 /// An array that an operator reads (`TBlob` of `in_data`).

@@ -95,13 +95,9 @@ impl Blob<'_> {
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for an array of the processor.
     pub fn device_address(&self) -> Result<*const u8, Error> {
         match self.0.reach {
-            Reach::Device => Ok(self.first().cast_const()),
+            Reach::Device => Ok(self.0.first().cast_const()),
             _ => Err(wrong(OF_THE_PROCESSOR)),
         }
-    }
-
-    fn first(&self) -> *mut u8 {
-        self.0.base.wrapping_add(self.0.layout.offset * self.0.dtype.size())
     }
 }
 
@@ -126,7 +122,7 @@ impl BlobMut<'_> {
         match self.0.reach {
             Reach::Device | Reach::Given => {
                 self.0.reach = Reach::Given;
-                Ok(self.0.base.wrapping_add(self.0.layout.offset * self.0.dtype.size()))
+                Ok(self.0.first())
             }
             _ if self.0.base.is_null() => Err(wrong("an array that is not to be written has no address")),
             _ => Err(wrong(OF_THE_PROCESSOR)),

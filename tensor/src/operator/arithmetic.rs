@@ -302,7 +302,10 @@ impl NDArray {
             return Ok(self.clone());
         }
         let copy = self.runtime().empty_in(self.shape(), self.dtype(), context)?;
-        tape::paused(|| self.copy_to(&copy))?;
+        {
+            let _before = tape::Before::set(false, tape::is_training());
+            self.copy_to(&copy)?;
+        }
         tape::record_copy(self, &copy);
         Ok(copy)
     }

@@ -10,13 +10,32 @@ use crate::ndarray::placing::no_kernel;
 use crate::operator::op::OpInner;
 use crate::operator::property::{Operator, OperatorProperty};
 use seriatim::{Context, Device};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// The implementations that have been made.
 pub(crate) struct Implementations {
     /// For all memory of the processor, if the property has one.
     processor: Option<Box<dyn Operator>>,
-    devices: RwLock<Vec<OnDevice>>,
+    devices: Link,
+}
+
+/// The next device of a list that only grows, so that calls look for theirs without a lock.
+type Link = OnceLock<Box<Made>>;
+
+struct Made {
+    one: OnDevice,
+    next: Link,
+}
+
+/// The implementation for a context behind a link, or the link at the end.
+fn find(mut link: &Link, context: Context) -> Result<&OnDevice, &Link> {
+    while let Some(made) = link.get() {
+        if made.one.context == context {
+            return Ok(&made.one);
+        }
+        link = &made.next;
+    }
+    Err(link)
 }
 
 /// The implementation for a device.
@@ -31,7 +50,7 @@ impl Implementations {
     pub fn of(property: &dyn OperatorProperty) -> Result<Implementations, Error> {
         let has_one = property.devices().contains(&Device::Cpu);
         let processor = has_one.then(|| property.create_operator(Context::cpu(0))).transpose()?;
-        Ok(Implementations { processor, devices: RwLock::default() })
+        Ok(Implementations { processor, devices: Link::new() })
     }
 
     /// The processor's.
@@ -52,23 +71,22 @@ impl OpInner {
     /// [`create_operator`](OperatorProperty::create_operator).
     #[cold]
     pub fn on_device(&self, context: Context) -> Result<OnDevice, Error> {
-        let devices = &self.implementations.devices;
-        let find = |made: &[OnDevice]| made.iter().find(|one| one.context == context).cloned();
-        if let Some(found) = find(&devices.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(found);
-        }
+        let mut end = match find(&self.implementations.devices, context) {
+            Ok(found) => return Ok(found.clone()),
+            Err(end) => end,
+        };
         if !self.property.devices().contains(&context.device()) {
             return Err(no_kernel(context));
         }
-        // Not while the lock is held, as this is code of a program's. If two threads come here at
-        // once, all calls have what the first one made.
-        let operator = Arc::from(self.property.create_operator(context)?);
-        let mut made = devices.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = find(&made) {
-            return Ok(found);
+        let one = OnDevice { context, operator: Arc::from(self.property.create_operator(context)?) };
+        let mut new = Box::new(Made { one: one.clone(), next: Link::new() });
+        // If threads come here at once, all calls have what the first one made.
+        while let Err(back) = end.set(new) {
+            match find(end, context) {
+                Ok(found) => return Ok(found.clone()),
+                Err(later) => (end, new) = (later, back),
+            }
         }
-        let new = OnDevice { context, operator };
-        made.push(new.clone());
-        Ok(new)
+        Ok(one)
     }
 }

@@ -70,19 +70,20 @@ pub(crate) fn set(recording: bool, training: bool) -> (bool, bool) {
     (RECORDING.replace(recording), TRAINING.replace(training))
 }
 
-/// Sets back whether the thread records, also if a closure panics.
-struct Before(bool);
+/// Sets back what the thread recorded before, also if a closure panics.
+pub(crate) struct Before((bool, bool));
 
-impl Drop for Before {
-    fn drop(&mut self) {
-        RECORDING.set(self.0);
+impl Before {
+    /// Sets whether the thread records and trains, until this is dropped.
+    pub fn set(recording: bool, training: bool) -> Before {
+        Before(set(recording, training))
     }
 }
 
-/// Calls a closure whose calls are not noted.
-pub(crate) fn paused<R>(closure: impl FnOnce() -> R) -> R {
-    let _before = Before(RECORDING.replace(false));
-    closure()
+impl Drop for Before {
+    fn drop(&mut self) {
+        set(self.0 .0, self.0 .1);
+    }
 }
 
 /// Lends the thread's tape.

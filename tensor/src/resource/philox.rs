@@ -13,24 +13,6 @@ const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// The four words for a counter and a key.
-#[inline]
-pub(crate) fn block(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for round in 0..ROUNDS {
-        if round > 0 {
-            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
-        }
-        let [one, two] = [0, 1].map(|lane| u64::from(MULTIPLIERS[lane]) * u64::from(counter[2 * lane]));
-        counter = [
-            (two >> 32) as u32 ^ counter[1] ^ key[0],
-            two as u32,
-            (one >> 32) as u32 ^ counter[3] ^ key[1],
-            one as u32,
-        ];
-    }
-    counter
-}
-
 /// The words of many counters: the first two words of each, then the others, which are alike.
 #[inline(always)]
 fn blocks<const N: usize>(counters: [[u32; N]; 2], stream: [u32; 2], mut key: [u32; 2]) -> [[u32; N]; 4] {
@@ -120,9 +102,7 @@ impl Philox {
     /// The words of the block that is `ahead` blocks after the next one.
     #[inline]
     pub(crate) fn block_ahead(&self, ahead: u64) -> [u32; 4] {
-        let low_high = |word: u64| [word as u32, (word >> 32) as u32];
-        let ([c0, c1], [s0, s1]) = (low_high(self.counter.wrapping_add(ahead)), low_high(self.stream));
-        block([c0, c1, s0, s1], low_high(self.seed))
+        self.blocks_ahead(ahead).map(|[word]| word)
     }
 
     /// The words of `N` blocks from that on: the first word of each, and so on. For loops of
@@ -198,6 +178,11 @@ impl SeedableRng for Philox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The words of one counter.
+    fn block([a, b, c, d]: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+        blocks([[a], [b]], [c, d], key).map(|[word]| word)
+    }
 
     /// The known answers of Random123's `kat_vectors`, for philox4x32 with 10 rounds.
     #[test]
