@@ -5,12 +5,10 @@
 
 pub(crate) use crate::sync;
 
-#[path = "../../tensor/src/storage/boxed.rs"]
-pub mod boxed;
-#[path = "../../tensor/src/ndarray/chunk.rs"]
-pub mod chunk;
 #[path = "../../tensor/src/storage/classes.rs"]
 mod classes;
+#[path = "../../tensor/src/storage/copies.rs"]
+pub mod copies;
 #[path = "../../tensor/src/storage/counts.rs"]
 mod counts;
 #[path = "../../tensor/src/storage/device.rs"]
@@ -19,6 +17,8 @@ mod device;
 mod handle;
 #[path = "../../tensor/src/storage/memory.rs"]
 pub mod memory;
+#[path = "../../tensor/src/storage/owners.rs"]
+pub mod owners;
 #[path = "../../tensor/src/storage/pool.rs"]
 mod pool;
 #[path = "../../tensor/src/storage/settings.rs"]

@@ -3,8 +3,8 @@
 
 #![cfg(loom)]
 
-use loom_tests::storage::boxed::Boxed;
-use loom_tests::storage::chunk::Chunk;
+use loom_tests::storage::copies::Copies;
+use loom_tests::storage::owners::Owners;
 use loom_tests::storage::slots::{List, Slots};
 use loom_tests::storage::{Handle, Storage, Tag};
 use loom_tests::{explore, spawn, Guarded};
@@ -254,30 +254,25 @@ fn who_takes_a_kept_block_looks_what_is_held() {
     });
 }
 
-/// A value in a block is dropped by one thread, and its block has another value afterwards.
+/// A list is dropped by one thread, and its block has another list's values afterwards.
 #[test]
-fn a_boxed_value_is_dropped_before_its_block_has_another() {
-    struct Noted(Guarded);
-    impl Drop for Noted {
-        fn drop(&mut self) {
-            self.0.step();
-        }
-    }
-    explore("storage, values in blocks", 2, 100, || {
-        let (storage, dropped) = (Storage::builder().build(), Guarded::new());
-        let boxed = Boxed::new(&storage, Noted(dropped.clone())).unwrap();
-        let thread = {
-            let storage = storage.clone();
-            spawn(move || {
-                drop(boxed);
-                drop(Boxed::new(&storage, 6usize).unwrap());
-            })
+fn a_list_is_dropped_before_its_block_has_another() {
+    explore("storage, lists in blocks", 2, 100, || {
+        let storage = Storage::builder().build();
+        let list = |value: usize| {
+            let mut list = Copies::new();
+            list.push(&storage, value).unwrap();
+            list
         };
-        let own = Boxed::new(&storage, 7usize).unwrap();
-        assert_eq!(*own, 7, "another value is there");
-        drop(own);
+        let (first, second) = (list(5), list(6));
+        let thread = spawn(move || {
+            assert_eq!(first.as_slice(), [5]);
+            drop(first);
+        });
+        let own = list(7);
+        assert_eq!((second.as_slice(), own.as_slice()), (&[6][..], &[7][..]), "another value is there");
+        drop((second, own));
         thread.join().unwrap();
-        assert_eq!(dropped.get(), 1);
         assert_eq!(storage.statistics(cpu()).unwrap().live, 0);
     });
 }
@@ -285,7 +280,7 @@ fn a_boxed_value_is_dropped_before_its_block_has_another() {
 /// An array's head and what stands for its memory, which its owners read.
 #[derive(Default)]
 struct Head {
-    chunk: Chunk,
+    owners: Owners,
     memory: Value,
 }
 
@@ -293,7 +288,7 @@ struct Head {
 fn leave(heads: &Slots<Head>, number: u32, freed: &Guarded) {
     let head = heads.get(number);
     head.memory.0.get();
-    if head.chunk.leave() {
+    if head.owners.leave() {
         head.memory.0.set(0);
         freed.step();
         heads.give(number);
@@ -305,17 +300,17 @@ fn the_last_owner_of_an_array_has_it_alone() {
     explore("heads of arrays, two owners go and a new one comes", 3, 100, || {
         let (heads, freed) = (Arc::new(Slots::<Head>::new()), Guarded::new());
         let number = heads.take().unwrap();
-        heads.get(number).chunk.begin(Tag::NONE);
+        heads.get(number).owners.begin();
         heads.get(number).memory.0.set(7);
         let threads = [(); 2].map(|()| {
-            heads.get(number).chunk.share();
+            heads.get(number).owners.share();
             let (heads, freed) = (Arc::clone(&heads), freed.clone());
             spawn(move || leave(&heads, number, &freed))
         });
         leave(&heads, number, &freed);
         // May have the record again.
         let next = heads.take().unwrap();
-        heads.get(next).chunk.begin(Tag::NONE);
+        heads.get(next).owners.begin();
         heads.get(next).memory.0.set(8);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!((freed.get(), heads.get(next).memory.0.get()), (1, 8), "freed once, and not by another's owner");

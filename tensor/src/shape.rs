@@ -204,6 +204,12 @@ impl Layout {
         (self.offset.wrapping_add_signed(low), self.offset.wrapping_add_signed(high) + 1)
     }
 
+    /// Whether it shows each of so many elements, and each once.
+    #[inline]
+    pub fn is_all_of(&self, elements: usize) -> bool {
+        self.shape.size() == elements && !self.repeats()
+    }
+
     /// Whether an element of the chunk is shown at several places.
     #[inline]
     pub fn repeats(&self) -> bool {

@@ -156,6 +156,6 @@ impl NDArray {
     /// ```
     #[must_use]
     pub fn detach(&self) -> NDArray {
-        self.viewed(*self.layout())
+        self.anew()
     }
 }

@@ -182,7 +182,7 @@ fn step(
             if req.overwrites() {
                 to.fill(0.0f64)?;
             }
-            to.viewed(*layout).add_assign(grad)
+            to.viewed(*layout)?.add_assign(grad)
         }
         Step::Copy => match (&out_grads[0], target(&node.inputs[0], &mut None, made, gradients)?) {
             (Some(grad), Some((to, req))) if req.overwrites() => grad.copy_to(&to),

@@ -4,8 +4,8 @@
 use crate::dlpack::structs::{DLDataType, DLDevice, DLTensor, CPU, CUDA, FLAG_READ_ONLY};
 use crate::dlpack::tensor::Tensor;
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
+use crate::ndarray::frame::Frame;
 use seriatim::{Completion, Context, Property};
 use std::sync::mpsc;
 
@@ -97,7 +97,7 @@ impl NDArray {
     fn lend(&self, writes: bool) -> Result<Tensor, Error> {
         let device = self.lent_on()?;
         self.wait_to_read()?;
-        let (argument, runtime) = (Argument::from(self), self.runtime().clone());
+        let (frame, argument) = Frame::of(self)?;
         let (give, take) = mpsc::sync_channel(1);
         let variable = [argument.variable];
         let (reads, changes) = if writes { (&[][..], &variable[..]) } else { (&variable[..], &[][..]) };
@@ -106,10 +106,10 @@ impl NDArray {
         let builder = self.runtime().engine().op("lend by DLPack").property(Property::Async).context(context);
         builder.reads(reads.iter().copied()).writes(changes.iter().copied()).push_async(move |run, completion| {
             let address = match &block {
-                Some(block) => block.address(run, writes).map(|first| argument.first(first)),
+                Some(block) => block.address(run, writes).map(|base| frame.first(argument, base)),
                 // SAFETY: this operation has declared the variable, just above, to change it if
                 // `writes`. It stays open until the tensor's deleter runs, behind the last use.
-                None => unsafe { argument.address(&runtime, writes) },
+                None => unsafe { frame.address(argument, writes) },
             };
             let lent = match address {
                 Ok(first) => Ok((first.expose_provenance(), completion)),

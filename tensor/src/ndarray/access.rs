@@ -1,9 +1,7 @@
-//! How an operation reaches the elements of its arrays: [`Argument`] goes with the operation, and
-//! becomes a [`Blob`] or a [`BlobMut`] while it runs.
+//! How an operation reaches the elements of its arrays: while it runs, it has a [`Blob`] or a
+//! [`BlobMut`] of each.
 //!
-//! Used by `transfer.rs` and `operator/kernel_call.rs`, which declare the arguments' variables and
-//! borrow the arguments in one place, so what is borrowed is what was declared. Operators see
-//! blobs.
+//! `frame.rs` has what goes with an operation, and makes blobs of that here. Operators see blobs.
 //!
 //! The memory of a device is not reached from here: `device_blob.rs` has what operators of a device
 //! are given.
@@ -13,14 +11,14 @@
 
 use crate::dtype::{with_type, DType, Element};
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::array::NDArray;
+use crate::ndarray::chunk::{Chunk, Whole};
 use crate::ndarray::cursor::{gather, scatter, scatter_add, Gather, Reader, Scatter, Writer};
 use crate::ndarray::device_blob::Reach;
-use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
-use seriatim::{Context, Device, Variable};
+use crate::storage::Storage;
+use seriatim::{Context, Device};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,150 +28,77 @@ use std::marker::PhantomData;
 /// shapes alone.
 pub(crate) const SHORT: usize = 4096;
 
-/// An array as an operation carries it: without a count of references.
-#[derive(Clone, Copy)]
-pub(crate) struct Argument {
-    number: u32,
-    dtype: DType,
-    context: Context,
-    elements: usize,
-    pub layout: Layout,
-    pub variable: Variable,
-}
-
-impl From<&NDArray> for Argument {
-    fn from(array: &NDArray) -> Argument {
-        Argument {
-            number: array.number(),
-            dtype: array.dtype(),
-            context: array.context(),
-            elements: array.elements(),
-            layout: *array.layout(),
-            variable: array.var(),
-        }
-    }
-}
-
-impl Argument {
-    /// Whether both may have an element in common.
-    pub fn overlaps(&self, other: &Argument) -> bool {
-        let ((a, b), (c, d)) = (self.layout.extent(), other.layout.extent());
-        self.number == other.number && a < d && c < b
-    }
-
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// The number of the chunk.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Whether the layout shows each element of the memory, and each once.
-    #[inline]
-    pub fn is_whole(&self) -> bool {
-        self.layout.shape.size() == self.elements && !self.layout.repeats()
-    }
-
-    /// Takes the memory away, as if nothing had written it.
+impl Chunk {
+    /// The elements of a layout, as [`Frame::read`](crate::ndarray::frame::Frame::read) has them.
     ///
     /// # Safety
-    /// As for [`write`](Argument::write).
-    pub unsafe fn take_memory(&self, runtime: &Runtime) {
-        // SAFETY: as the caller says.
-        drop(unsafe { runtime.chunks().get(self.number).memory_mut() }.take());
-    }
-
-    /// The elements, to be read. `shared` says that an output is in the same memory.
-    ///
-    /// # Safety
-    /// The caller is in an operation that has declared the variable, and keeps `Blob` no longer. If
-    /// the operation also changes the memory through another blob, both are `shared`.
+    /// As there.
     #[inline]
-    pub unsafe fn read<'a>(&'a self, runtime: &'a Runtime, shared: bool) -> Result<Blob<'a>, Error> {
+    pub(super) unsafe fn read<'a>(&'a self, layout: &'a Layout, shared: bool) -> Result<Blob<'a>, Error> {
         // SAFETY: as the caller says.
-        let memory = unsafe { runtime.chunks().get(self.number).memory() };
-        let base = match memory {
+        let base = match unsafe { self.memory() } {
             Some(memory) => memory.address(false)?.as_ptr(),
-            None if self.layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
-            None => return Err(self.unwritten()),
+            None if layout.shape.size() == 0 => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
+            None => return Err(self.unwritten(layout)),
         };
-        Ok(Blob(self.place(base, Reach::of(shared))))
+        Ok(Blob(self.show(base, layout, Reach::of(shared))))
     }
 
-    pub(super) fn place(&self, base: *mut u8, reach: Reach) -> Place<'_> {
-        Place { base, layout: &self.layout, dtype: self.dtype, reach, of: PhantomData }
+    #[inline]
+    pub(super) fn show<'a>(&self, base: *mut u8, layout: &'a Layout, reach: Reach) -> Place<'a> {
+        Place { base, layout, dtype: self.whole().dtype, reach, of: PhantomData }
     }
 
     #[cold]
-    fn unwritten(&self) -> Error {
-        if self.context.device() == Device::Gpu {
-            return unreachable_from_here(self.context);
+    fn unwritten(&self, layout: &Layout) -> Error {
+        let Whole { context, dtype, .. } = self.whole();
+        if context.device() == Device::Gpu {
+            return unreachable_from_here(*context);
         }
-        let message = format!("{} {} is read, and nothing has written it", self.dtype, self.layout.shape);
+        let message = format!("{dtype} {} is read, and nothing has written it", layout.shape);
         Error::new(ErrorKind::Unwritten, message)
     }
 
-    /// The elements, to be written. The first time makes the memory. It is set to zero unless
-    /// `covers`, which says that the operation writes every element of the layout; what the layout
-    /// does not show is zero in any case.
+    /// The elements of a layout, as [`Frame::write`](crate::ndarray::frame::Frame::write) has them.
     ///
     /// # Safety
-    /// As for [`read`](Argument::read), for an operation that has declared to change the variable.
+    /// As there.
     #[inline]
-    pub unsafe fn write<'a>(&'a self, runtime: &'a Runtime, covers: bool, shared: bool) -> Result<BlobMut<'a>, Error> {
+    pub(super) unsafe fn write<'a>(
+        &'a self,
+        storage: &Storage,
+        layout: &'a Layout,
+        covers: bool,
+        shared: bool,
+    ) -> Result<BlobMut<'a>, Error> {
         // SAFETY: as the caller says.
-        let memory = unsafe { runtime.chunks().get(self.number).memory_mut() };
-        let memory = match memory {
+        let memory = match unsafe { self.memory_mut() } {
             Some(memory) => memory,
-            None => memory.insert(self.new_memory(runtime, covers)?),
+            none => none.insert(self.new_memory(storage, covers && layout.is_all_of(self.whole().elements))?),
         };
         if memory.is_read_only() {
-            return Err(self.read_only());
+            return Err(self.read_only(layout));
         }
-        Ok(BlobMut(self.place(memory.address(true)?.as_ptr(), Reach::of(shared))))
+        Ok(BlobMut(self.show(memory.address(true)?.as_ptr(), layout, Reach::of(shared))))
     }
 
-    #[cold]
-    fn new_memory(&self, runtime: &Runtime, covers: bool) -> Result<Memory, Error> {
-        let tag = runtime.chunks().get(self.number).tag();
-        let mut made = runtime.storage().alloc_as(tag, self.elements * self.dtype.size(), self.context)?;
-        if !(covers && self.is_whole()) || self.dtype == DType::Bool {
+    fn new_memory(&self, storage: &Storage, covers: bool) -> Result<Memory, Error> {
+        let Whole { elements, dtype, context, .. } = *self.whole();
+        let mut made = storage.alloc_as(self.tag(), elements * dtype.size(), context)?;
+        if !covers || dtype == DType::Bool {
             made.bytes_mut().fill(0);
         }
         Ok(Memory::Block(made))
     }
 
     #[cold]
-    fn read_only(&self) -> Error {
+    fn read_only(&self, layout: &Layout) -> Error {
         let message = format!(
             "{} {} is written, and its memory was lent to be read only: change a copy of it",
-            self.dtype, self.layout.shape
+            self.whole().dtype,
+            layout.shape
         );
         Error::new(ErrorKind::ReadOnly, message)
-    }
-
-    /// The address of the first element, for an asynchronous operation that stays open while
-    /// somebody else uses the memory.
-    ///
-    /// # Safety
-    /// As for [`read`](Argument::read), or for [`write`](Argument::write) if `writes`; the address
-    /// is not used after the operation's end.
-    pub unsafe fn address(&self, runtime: &Runtime, writes: bool) -> Result<*mut u8, Error> {
-        let base = if writes {
-            // SAFETY: as the caller says.
-            unsafe { self.write(runtime, false, true) }?.0.base
-        } else {
-            // SAFETY: as the caller says.
-            unsafe { self.read(runtime, true) }?.0.base
-        };
-        Ok(self.first(base))
-    }
-
-    /// The address of the first element in memory that begins here.
-    pub fn first(&self, base: *mut u8) -> *mut u8 {
-        base.wrapping_add(self.layout.offset * self.dtype.size())
     }
 }
 
@@ -235,6 +160,11 @@ macro_rules! facts {
             #[inline]
             pub(crate) fn layout(&self) -> &'a Layout {
                 self.0.layout
+            }
+
+            /// The address of the first element.
+            pub(super) fn first(&self) -> *mut u8 {
+                self.0.first()
             }
 
             /// How many elements there are.
@@ -323,8 +253,8 @@ impl<'a> BlobMut<'a> {
 
     /// Stands for an array that is not to be written: it gives out no slices, and its writers write
     /// nothing.
-    pub(crate) fn nothing(argument: &'a Argument) -> BlobMut<'a> {
-        BlobMut(argument.place(std::ptr::null_mut(), Reach::Shared))
+    pub(crate) fn nothing(layout: &'a Layout, dtype: DType) -> BlobMut<'a> {
+        BlobMut(Place { base: std::ptr::null_mut(), layout, dtype, reach: Reach::Shared, of: PhantomData })
     }
 
     /// The elements, if they are of this type, lie one after the other, and are not also read.

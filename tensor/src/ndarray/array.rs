@@ -7,13 +7,16 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::capturing;
-use crate::ndarray::chunk::{Chunk, Placed};
+use crate::ndarray::chunk::{Chunk, Placed, Whole};
+use crate::ndarray::ending::{this_thread, Ended};
 use crate::ndarray::runtime::Runtime;
+use crate::ndarray::view::View;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
 use crate::storage::Tag;
 use seriatim::{Context, Variable};
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// An array of up to eight dimensions. Calls on it return before the work is done; reading its
@@ -21,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///
 /// A handle: clones are the same array. Views, such as those of [`slice`](NDArray::slice), share
 /// its memory and its engine variable: what is written through one is read through the other, in
-/// push order. The last handle that is dropped pushes the deletion of the variable, which frees the
-/// memory behind all operations on it.
+/// push order. The last handle that is dropped pushes an operation that frees the memory behind all
+/// others on it.
 ///
 /// ```
 /// use seriatim_tensor::NDArray;
@@ -33,60 +36,54 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// ```
 pub struct NDArray {
     owner: Owner,
-    variable: Variable,
-    dtype: DType,
-    context: Context,
-    layout: Layout,
-    /// The elements of the whole chunk.
-    elements: usize,
     /// Which value it is: clones have the same number, views another one.
     id: u64,
 }
 
-/// One of those who keep a chunk.
+/// The number of no view: records are numbered from 1.
+const WHOLE: u32 = 0;
+
+/// One of those who keep a chunk, and the view of it if it is one.
 struct Owner {
+    /// Keeps the record of the chunk, which does not move.
     runtime: Runtime,
-    number: u32,
-    variable: Variable,
+    chunk: NonNull<Chunk>,
+    view: u32,
 }
 
+// SAFETY: a `Chunk` is `Sync`, and an owner gives out nothing but shared references to it.
+unsafe impl Send for Owner {}
+// SAFETY: as above.
+unsafe impl Sync for Owner {}
+
 impl Owner {
+    #[inline]
     fn chunk(&self) -> &Chunk {
-        self.runtime.chunks().get(self.number)
+        // SAFETY: it is a record of the runtime, and those stay as long as the runtime.
+        unsafe { self.chunk.as_ref() }
+    }
+
+    #[inline]
+    fn view(&self) -> Option<&View> {
+        (self.view != WHOLE).then(|| self.runtime.views().get(self.view))
     }
 }
 
 impl Clone for Owner {
     fn clone(&self) -> Owner {
-        self.chunk().share();
+        self.chunk().owners.share();
+        self.view().into_iter().for_each(|view| view.owners.share());
         Owner { runtime: self.runtime.clone(), ..*self }
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.chunk().leave() {
-            return;
+        if self.view().is_some_and(|view| view.owners.leave()) {
+            self.runtime.views().give(self.view);
         }
-        let (runtime, number, tag) = (self.runtime.clone(), self.number, self.chunk().tag());
-        let free = move || {
-            // SAFETY: the last owner is gone. If the variable is private, the graph is gone that
-            // had one, and with it all operations that name the variable; else the deletion comes
-            // after them. Views and arrays that are attached have chunks of their own.
-            let (memory, placed, attached) = unsafe { runtime.chunks().get(number).clear() };
-            placed.iter().for_each(|placed| runtime.end_placed(placed, tag));
-            drop((memory, placed));
-            runtime.chunks().give(number);
-            drop(attached);
-        };
-        // Operations of a device have shares of its memory, and do not name the chunk. The last
-        // share that is dropped deletes the variable.
-        if self.chunk().is_private() || matches!(self.chunk().placed(), Some(Placed::Device(_))) {
-            return free();
-        }
-        let free = move |_: &seriatim::RunContext<'_>| free();
-        if self.runtime.engine().delete_variable(free, Context::cpu(0), self.variable).is_err() {
-            self.runtime.lose();
+        if self.chunk().owners.leave() {
+            Ended::new(&self.runtime, self.chunk().whole().number).end();
         }
     }
 }
@@ -97,23 +94,45 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
+#[cold]
+fn too_many() -> Error {
+    Error::new(ErrorKind::OutOfMemory, "there are more than two thousand million arrays: drop some")
+}
+
 impl NDArray {
     /// An array in new memory. That of a device is made here; other memory is made by the first
     /// operation that writes to it.
     pub(crate) fn new(runtime: &Runtime, shape: Shape, dtype: DType, context: Context) -> Result<NDArray, Error> {
-        let placed = runtime.place(shape, dtype, context)?;
-        let number = runtime.chunks().take().ok_or_else(|| {
-            Error::new(ErrorKind::OutOfMemory, "there are more than two thousand million arrays: drop some")
-        })?;
+        NDArray::of_layout(runtime, Layout::contiguous(shape), (dtype, shape.size()), context)
+    }
+
+    /// The same, where the layout shows some of so many elements.
+    fn of_layout(
+        runtime: &Runtime,
+        layout: Layout,
+        (dtype, elements): (DType, usize),
+        context: Context,
+    ) -> Result<NDArray, Error> {
+        let placed = runtime.place(layout.shape, dtype, context)?;
+        let is_captured = capturing::is_active();
+        // The variables of a graph are its own, and some become private.
+        let kept = if placed.is_some() || is_captured { None } else { runtime.take_kept() };
+        let (number, variable) = match kept {
+            Some(kept) => kept,
+            None => {
+                let number = runtime.chunks().take().ok_or_else(too_many)?;
+                (number, placed.as_ref().map_or_else(|| runtime.engine().new_variable(), Placed::variable))
+            }
+        };
         let chunk = runtime.chunks().get(number);
-        chunk.begin(Tag::current());
-        let variable = placed.as_ref().map_or_else(|| runtime.engine().new_variable(), Placed::variable);
+        let whole = Whole { number, variable, dtype, context, layout, elements };
         // SAFETY: the record was just taken, and its first owner is made below.
+        unsafe { chunk.begin(Tag::current(), this_thread(), whole) };
+        // SAFETY: as above.
         placed.into_iter().for_each(|placed| unsafe { chunk.place(placed) });
-        let owner = Owner { runtime: runtime.clone(), number, variable };
-        let layout = Layout::contiguous(shape);
-        let array = NDArray { owner, variable, dtype, context, layout, elements: shape.size(), id: next_id() };
-        if capturing::is_active() {
+        let array =
+            NDArray { owner: Owner { runtime: runtime.clone(), chunk: chunk.into(), view: WHOLE }, id: next_id() };
+        if is_captured {
             capturing::keep(&array)?;
         }
         Ok(array)
@@ -124,21 +143,31 @@ impl NDArray {
     pub(crate) fn in_memory(
         runtime: &Runtime,
         layout: Layout,
-        (dtype, elements): (DType, usize),
+        of: (DType, usize),
         memory: Memory,
     ) -> Result<NDArray, Error> {
-        let mut array = NDArray::new(runtime, layout.shape, dtype, Context::cpu(0))?;
-        // SAFETY: no operation has named the new variable yet, and no other thread has the array.
-        // The pushes of those to come order them behind this.
+        let array = NDArray::of_layout(runtime, layout, of, Context::cpu(0))?;
+        // SAFETY: all operations that have named the variable have ended, and no other thread has
+        // the array. The pushes of those to come order them behind this.
         *unsafe { array.chunk().memory_mut() } = Some(memory);
-        (array.layout, array.elements) = (layout, elements);
         Ok(array)
     }
 
     /// The same memory, shown in another way.
-    pub(crate) fn viewed(&self, layout: Layout) -> NDArray {
-        debug_assert!(layout.extent().1 <= self.elements || layout.shape.size() == 0);
-        NDArray { layout, id: next_id(), ..self.clone() }
+    pub(crate) fn viewed(&self, layout: Layout) -> Result<NDArray, Error> {
+        debug_assert!(layout.extent().1 <= self.elements() || layout.shape.size() == 0);
+        let runtime = self.runtime();
+        let view = runtime.views().take().ok_or_else(too_many)?;
+        // SAFETY: the record was just taken, and its first owner is made below.
+        unsafe { runtime.views().get(view).begin(layout) };
+        self.chunk().owners.share();
+        let owner = Owner { runtime: runtime.clone(), chunk: self.owner.chunk, view };
+        Ok(NDArray { owner, id: next_id() })
+    }
+
+    /// The same memory, shown in the same way, as another value.
+    pub(crate) fn anew(&self) -> NDArray {
+        NDArray { owner: self.owner.clone(), id: next_id() }
     }
 
     /// Its runtime.
@@ -160,7 +189,14 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn var(&self) -> Variable {
-        self.variable
+        self.chunk().make_known();
+        self.variable()
+    }
+
+    /// The same, for operations that are pushed while the array is there.
+    #[inline]
+    pub(crate) fn variable(&self) -> Variable {
+        self.chunk().whole().variable
     }
 
     /// The sizes of its dimensions.
@@ -171,7 +207,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn shape(&self) -> Shape {
-        self.layout.shape
+        self.layout().shape
     }
 
     /// How many dimensions it has.
@@ -182,7 +218,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn ndim(&self) -> usize {
-        self.layout.shape.rank()
+        self.layout().shape.rank()
     }
 
     /// How many elements it has.
@@ -193,7 +229,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn size(&self) -> usize {
-        self.layout.shape.size()
+        self.layout().shape.size()
     }
 
     /// The type of its elements.
@@ -204,7 +240,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.chunk().whole().dtype
     }
 
     /// Where its memory is.
@@ -215,7 +251,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn context(&self) -> Context {
-        self.context
+        self.chunk().whole().context
     }
 
     /// Whether its elements lie one after the other in memory, the last axis fastest.
@@ -227,7 +263,7 @@ impl NDArray {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn is_contiguous(&self) -> bool {
-        self.layout.is_contiguous()
+        self.layout().is_contiguous()
     }
 
     /// Waits until all writes that were pushed before are done (`WaitToRead`).
@@ -243,7 +279,7 @@ impl NDArray {
     /// ```
     pub fn wait_to_read(&self) -> Result<(), Error> {
         capturing::refuse("an array is waited for")?;
-        Ok(self.runtime().engine().wait_for_var(self.variable)?)
+        Ok(self.runtime().engine().wait_for_var(self.variable())?)
     }
 
     /// Waits until all operations that use the array and were pushed before are done, reads
@@ -259,11 +295,15 @@ impl NDArray {
     /// ```
     pub fn wait_to_write(&self) -> Result<(), Error> {
         capturing::refuse("an array is waited for")?;
-        Ok(self.runtime().engine().wait_until_unused(self.variable)?)
+        Ok(self.runtime().engine().wait_until_unused(self.variable())?)
     }
 
+    #[inline]
     pub(crate) fn layout(&self) -> &Layout {
-        &self.layout
+        match self.owner.view() {
+            None => &self.chunk().whole().layout,
+            Some(view) => view.layout(),
+        }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -271,12 +311,18 @@ impl NDArray {
     }
 
     pub(crate) fn elements(&self) -> usize {
-        self.elements
+        self.chunk().whole().elements
+    }
+
+    /// Whether it was made as a view.
+    #[inline]
+    pub(crate) fn is_view(&self) -> bool {
+        self.owner.view != WHOLE
     }
 
     /// The number of its chunk among those of the runtime.
     pub(crate) fn number(&self) -> u32 {
-        self.owner.number
+        self.chunk().whole().number
     }
 
     pub(crate) fn chunk(&self) -> &Chunk {
@@ -286,12 +332,12 @@ impl NDArray {
 
 impl Clone for NDArray {
     fn clone(&self) -> NDArray {
-        NDArray { owner: self.owner.clone(), ..*self }
+        NDArray { owner: self.owner.clone(), id: self.id }
     }
 }
 
 impl fmt::Debug for NDArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NDArray({} {}, {:?})", self.dtype, self.shape(), self.variable)
+        write!(f, "NDArray({} {}, {:?})", self.dtype(), self.shape(), self.variable())
     }
 }

@@ -14,7 +14,6 @@
 //! operation at the beginning of the graph takes its memory away.
 
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::runtime::Runtime;
 use crate::resource::manager::Granted;
@@ -62,8 +61,11 @@ pub(crate) struct Recorder {
 }
 
 /// How a call uses an array.
+#[derive(Clone, Copy)]
 pub(crate) struct Use {
-    pub argument: Argument,
+    /// The number of the chunk.
+    pub number: u32,
+    pub variable: Variable,
     /// Whether it writes each element and reads none.
     pub covers: bool,
 }
@@ -161,11 +163,11 @@ pub(crate) fn record(
         let (reads, writes, run) = (SmallVec::new(), also.collect(), Box::new(run));
         let mut recorded = Recorded { name, place: PROCESSOR, reads, writes, run };
         for used in uses.0 {
-            recorded.reads.push(used.argument.variable);
+            recorded.reads.push(used.variable);
             recorder.begin(&used);
         }
         for used in uses.1 {
-            recorded.writes.push(used.argument.variable);
+            recorded.writes.push(used.variable);
             recorder.begin(&used);
         }
         recorder.calls.push(recorded);
@@ -219,12 +221,14 @@ impl Recorder {
     /// Notes the use of an array. If it is the first, and the array would not be fresh in each
     /// replay, has its memory taken away.
     fn begin(&mut self, used: &Use) {
-        let argument = used.argument;
-        let is_first = self.begun.insert(argument.number());
-        if !is_first || used.covers || !self.made.iter().rev().any(|made| made.number() == argument.number()) {
+        let Use { number, variable, covers } = *used;
+        let is_first = self.begun.insert(number);
+        // The graph may name the variable after the array's end, and is refused then.
+        self.runtime.chunks().get(number).make_known();
+        if !is_first || covers || !self.made.iter().rev().any(|made| made.number() == number) {
             return;
         }
-        let (runtime, variable) = (self.runtime.clone(), argument.variable);
+        let runtime = self.runtime.clone();
         self.fresh.push(Recorded {
             name: Name::from("fresh"),
             place: PROCESSOR,
@@ -232,7 +236,7 @@ impl Recorder {
             writes: [variable].into_iter().collect(),
             run: Box::new(move |_| {
                 // SAFETY: this operation declares to change the variable, just above.
-                unsafe { argument.take_memory(&runtime) };
+                drop(unsafe { runtime.chunks().get(number).memory_mut() }.take());
                 Ok(())
             }),
         });
@@ -243,12 +247,12 @@ impl Recorder {
         let mut capture = self.runtime.engine().begin_capture();
         capture.name(name);
         let (returned, private) =
-            std::mem::take(&mut self.made).into_iter().partition(|array| returned.contains(&array.var()));
+            std::mem::take(&mut self.made).into_iter().partition(|array| returned.contains(&array.variable()));
         drop::<Vec<NDArray>>(returned);
         let is_made = Arc::new(AtomicBool::new(false));
         let kept = Kept { arrays: private, is_made: Arc::clone(&is_made) };
         for array in &kept.arrays {
-            capture.make_private(array.var())?;
+            capture.make_private(array.variable())?;
             array.chunk().make_private();
         }
         for space in std::mem::take(&mut self.spaces) {

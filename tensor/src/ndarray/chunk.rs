@@ -4,13 +4,16 @@
 //! its owners, and by `access.rs`, through which operations reach the memory.
 //!
 //! A chunk is a record of `storage/slots.rs`, so making an array allocates nothing. Its memory is
-//! made by the first operation that writes to it, and freed by the deletion of the chunk's
-//! variable, which comes after all operations that name the variable. So operations keep no count
-//! of references, and no worker looks at one.
+//! made by the first operation that writes to it, and freed by the last operation on the chunk's
+//! variable, which `ending.rs` pushes. So operations keep no count of references, and no worker
+//! looks at one.
 
+use crate::dtype::DType;
+use crate::shape::Layout;
 use crate::storage::device::DeviceBlock;
 use crate::storage::memory::Memory;
-use crate::storage::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use crate::storage::owners::Owners;
+use crate::storage::sync::{AtomicBool, AtomicU32, Ordering::*};
 use crate::storage::tags::Tag;
 use seriatim::gpu::PinnedData;
 use seriatim::{Context, Variable};
@@ -52,13 +55,32 @@ impl Placed {
     }
 }
 
+/// The array that shows all of a chunk. Views differ from it in their layout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    /// That of the chunk among those of the runtime.
+    pub number: u32,
+    pub variable: Variable,
+    pub dtype: DType,
+    pub context: Context,
+    pub layout: Layout,
+    /// How many elements the memory has.
+    pub elements: usize,
+}
+
 #[derive(Default)]
 pub struct Chunk {
-    /// How many arrays and views there are.
-    references: AtomicUsize,
+    /// The arrays and views.
+    pub owners: Owners,
     /// Whether the variable is private to a graph, which keeps an owner.
     is_private: AtomicBool,
+    /// Whether the variable is known outside of the calls on arrays.
+    is_known: AtomicBool,
     tag: AtomicU32,
+    /// The number of the thread that has made the array.
+    maker: AtomicU32,
+    /// Set before the first owner is known to others.
+    whole: UnsafeCell<Option<Whole>>,
     /// Only operations touch it that have declared the chunk's variable: those that change the
     /// variable as if by `&mut`, the others as if by `&`.
     memory: UnsafeCell<Option<Memory>>,
@@ -69,16 +91,42 @@ pub struct Chunk {
 }
 
 // SAFETY: `memory` is guarded by the variable, as said there; a `Memory` is `Send` and `Sync`. The
-// gradient is `Send` and `Sync`, and set once while there are several owners; `placed` is too, and
-// changes only while there is one owner, or none.
+// gradient is `Send` and `Sync`, and set once while there are several owners; `placed` and `whole`
+// are too, and change only while there is one owner, or none.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
     /// Counts one owner of a chunk that has none. What is made for it counts under the tag.
-    pub fn begin(&self, tag: Tag) {
-        self.references.store(1, Relaxed);
+    ///
+    /// # Safety
+    /// The caller has the record alone.
+    pub unsafe fn begin(&self, tag: Tag, maker: u32, whole: Whole) {
+        self.owners.begin();
         self.tag.store(tag.number() as u32, Relaxed);
+        self.maker.store(maker, Relaxed);
         self.is_private.store(false, Relaxed);
+        self.is_known.store(false, Relaxed);
+        // SAFETY: as the caller says.
+        *unsafe { &mut *self.whole.get() } = Some(whole);
+    }
+
+    /// The array that shows all of it, for owners and for operations that have declared the
+    /// variable; until the next one begins, the array that has ended.
+    #[inline]
+    pub fn whole(&self) -> &Whole {
+        // SAFETY: only `begin` changes it, and then nobody else has the record.
+        unsafe { &*self.whole.get() }.as_ref().expect("a chunk that an array or an operation has was begun")
+    }
+
+    /// Says that a program or a graph has the variable, and may name it after the array's end.
+    pub fn make_known(&self) {
+        // Relaxed: who asks is the last owner, and has come from the one that says it, or leaves
+        // later.
+        self.is_known.store(true, Relaxed);
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Relaxed)
     }
 
     /// Under which tag its memory counts, for operations and owners.
@@ -86,17 +134,9 @@ impl Chunk {
         Tag::with_number(self.tag.load(Relaxed))
     }
 
-    /// Counts one more owner. The caller is one.
-    pub fn share(&self) {
-        // Relaxed: a new owner comes from one that stays meanwhile.
-        self.references.fetch_add(1, Relaxed);
-    }
-
-    /// Counts one owner less; says whether it was the last.
-    pub fn leave(&self) -> bool {
-        // Release: what this owner has done comes before the end that the last one begins.
-        // Acquire: the last one sees it.
-        self.references.fetch_sub(1, AcqRel) == 1
+    /// The thread that has made the array, or has made the one before that has ended.
+    pub fn maker(&self) -> u32 {
+        self.maker.load(Relaxed)
     }
 
     /// Says that only a graph uses the memory from now on, which keeps an owner.

@@ -5,9 +5,10 @@
 
 use crate::dtype::{DType, Element, Number};
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, BlobMut, SHORT};
+use crate::ndarray::access::{BlobMut, SHORT};
 use crate::ndarray::array::NDArray;
-use crate::ndarray::capturing::{self, Use};
+use crate::ndarray::capturing;
+use crate::ndarray::frame::Frame;
 use crate::ndarray::placing::check_processor;
 use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
@@ -322,17 +323,17 @@ impl NDArray {
     ) -> Result<(), Error> {
         check_processor(std::iter::once(self))
             .map_err(|error| error.within(format_args!("operation '{name}' of {} {}", self.dtype(), self.shape())))?;
-        let (argument, runtime) = (Argument::from(self), self.runtime().clone());
+        let (frame, argument) = Frame::of(self)?;
+        let written = frame.used(argument, true);
         let mut run = move |_: &RunContext<'_>| {
             // SAFETY: this operation declares to change the variable, just below.
-            let blob = unsafe { argument.write(&runtime, true, false) };
+            let blob = unsafe { frame.write(argument, true) };
             let done = blob.and_then(&mut write);
             done.map_err(|error| {
-                error.within(format_args!("operation '{name}' of {} {}", argument.dtype(), argument.layout.shape))
+                error.within(format_args!("operation '{name}' of {} {}", frame.dtype(argument), frame.shape(argument)))
             })
         };
         if capturing::is_active() {
-            let written = Use { argument, covers: argument.is_whole() };
             let uses = (std::iter::empty(), std::iter::once(written));
             return capturing::record(self.runtime(), Name::from(name), uses, other.into_iter(), run);
         }

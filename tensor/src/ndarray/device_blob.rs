@@ -5,9 +5,9 @@
 //! the device. The blobs are those of `access.rs`, and give out no elements.
 
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, Blob, BlobMut};
+use crate::ndarray::access::{Blob, BlobMut};
 use crate::ndarray::chunk::Placed;
-use crate::ndarray::runtime::Runtime;
+use crate::ndarray::frame::{Argument, Frame};
 use crate::shape::Layout;
 use crate::storage::device::DeviceBlock;
 
@@ -43,33 +43,32 @@ impl Reach {
     }
 }
 
-impl Argument {
+impl Frame {
     /// The memory of an array of a device. The caller has the array.
-    pub fn device_block<'a>(&self, runtime: &'a Runtime) -> Option<&'a DeviceBlock> {
-        match runtime.chunks().get(self.number()).placed() {
+    pub fn device_block(&self, argument: Argument) -> Option<&DeviceBlock> {
+        match self.chunk(argument).placed() {
             Some(Placed::Device(block)) => Some(block),
             _ => None,
         }
     }
 
     /// Whether the elements lie one after the other, and are all of the memory if `all`.
-    pub fn lies_in_order(&self, all: bool) -> bool {
-        let whole = self.layout == Layout::contiguous(self.layout.shape) && self.is_whole();
-        if all {
-            whole
-        } else {
-            self.layout.is_contiguous()
+    pub fn lies_in_order(&self, argument: Argument, all: bool) -> bool {
+        let layout = self.layout(argument);
+        match all {
+            true => *layout == Layout::contiguous(layout.shape) && self.is_whole(argument),
+            false => layout.is_contiguous(),
         }
     }
 
     /// The array in memory of a device that begins here, to be read.
-    pub fn read_on_device(&self, base: *mut u8) -> Blob<'_> {
-        Blob(self.place(base, Reach::Device))
+    pub fn read_on_device(&self, argument: Argument, base: *mut u8) -> Blob<'_> {
+        Blob(self.chunk(argument).show(base, self.layout(argument), Reach::Device))
     }
 
     /// The same, to be written.
-    pub fn write_on_device(&self, base: *mut u8) -> BlobMut<'_> {
-        BlobMut(self.place(base, Reach::Device))
+    pub fn write_on_device(&self, argument: Argument, base: *mut u8) -> BlobMut<'_> {
+        BlobMut(self.chunk(argument).show(base, self.layout(argument), Reach::Device))
     }
 }
 

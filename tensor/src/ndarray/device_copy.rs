@@ -8,10 +8,11 @@
 
 use crate::dtype::{with_type, DType, Element};
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, Blob, SHORT};
+use crate::ndarray::access::{Blob, SHORT};
 use crate::ndarray::array::NDArray;
-use crate::ndarray::capturing::{self, Side, Use};
+use crate::ndarray::capturing::{self, Side};
 use crate::ndarray::chunk::Placed;
+use crate::ndarray::frame::{Argument, Frame};
 use crate::ndarray::runtime::Runtime;
 use crate::shape::Shape;
 use crate::storage::device::{DeviceBlock, Staging};
@@ -64,9 +65,9 @@ fn bare(variable: seriatim::Variable) -> Side {
 }
 
 /// The side of an array that the processor reaches.
-fn side(argument: Argument, covers: bool) -> Side {
-    let elements = argument.layout.shape.size();
-    Side { variable: argument.variable, elements, used: Some(Use { argument, covers }) }
+fn side(frame: &Frame, argument: Argument, covers: bool) -> Side {
+    let (elements, used) = (frame.shape(argument).size(), frame.used(argument, covers));
+    Side { variable: argument.variable, elements, used: Some(used) }
 }
 
 impl DeviceBlock {
@@ -252,11 +253,11 @@ impl NDArray {
 
     /// Pushes an operation of the processor that puts the elements in order into pinned memory.
     fn push_gather(&self, staged: Staging, what: What) -> Result<Staging, Error> {
-        let (argument, runtime, to) = (Argument::from(self), self.runtime().clone(), staged.clone());
-        let sides = (Some(side(argument, false)), Side { elements: self.size(), ..bare(staged.0.variable()) });
+        let ((frame, argument), to) = (Frame::of(self)?, staged.clone());
+        let sides = (Some(side(&frame, argument, false)), Side { elements: self.size(), ..bare(staged.0.variable()) });
         push(self.runtime(), "gather", (Context::cpu(0), Property::Normal), sides, move |_| {
             // SAFETY: this operation declares to read the variable, just above.
-            let blob = unsafe { argument.read(&runtime, false) };
+            let blob = unsafe { frame.read(argument) };
             let gathered = blob.and_then(|blob| {
                 with_type!(blob.dtype(), T => to.write::<T>(|elements| {
                     blob.same_reader::<T>().fill(elements);
@@ -270,13 +271,13 @@ impl NDArray {
     /// Pushes an operation of the processor that takes the elements that this array shows out of
     /// a copy of its memory, and puts them in their places.
     fn push_scatter(&self, staged: &Staging, other: &NDArray, what: What) -> Result<(), Error> {
-        let (argument, runtime, from) = (Argument::from(other), self.runtime().clone(), staged.clone());
-        let (layout, covers) = (*self.layout(), argument.is_whole());
-        let sides = (Some(bare(staged.0.variable())), side(argument, covers));
+        let ((frame, argument), from) = (Frame::of(other)?, staged.clone());
+        let (layout, covers) = (*self.layout(), frame.is_whole(argument));
+        let sides = (Some(bare(staged.0.variable())), side(&frame, argument, covers));
         push(self.runtime(), "scatter", (Context::cpu(0), Property::Normal), sides, move |_| {
             let scatter = || {
                 // SAFETY: this operation declares to change the variable, just above.
-                let mut blob = unsafe { argument.write(&runtime, covers, false) }?;
+                let mut blob = unsafe { frame.write(argument, covers) }?;
                 with_type!(blob.dtype(), T => from.read::<T>(|elements| {
                     let mut reader = Blob::of_slice(elements, &layout).same_reader::<T>();
                     let mut block = [T::default(); 256];

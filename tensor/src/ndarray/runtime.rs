@@ -7,7 +7,9 @@
 use crate::error::Error;
 use crate::ndarray::capturing;
 use crate::ndarray::chunk::Chunk;
+use crate::ndarray::ending::Kept;
 use crate::ndarray::placing::Devices;
+use crate::ndarray::view::View;
 use crate::resource::manager::Manager;
 use crate::storage::slots::Slots;
 use crate::storage::Storage;
@@ -38,6 +40,9 @@ struct Inner {
     engine: Engine,
     storage: Storage,
     chunks: Slots<Chunk>,
+    views: Slots<View>,
+    /// The chunks of arrays that have ended, with their variables.
+    kept: Kept,
     resources: Manager,
     devices: Devices,
     /// Chunks whose deletion the engine has refused.
@@ -119,8 +124,9 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         let resources = Manager::new(&self.engine, self.generators, self.temp_spaces);
         let storage = self.storage.unwrap_or_else(|| Storage::builder().build());
-        let (chunks, devices, lost) = (Slots::new(), Devices::default(), AtomicUsize::new(0));
-        Runtime(Arc::new(Inner { engine: self.engine, storage, chunks, resources, devices, lost }))
+        let (chunks, views, kept) = (Slots::new(), Slots::new(), Kept::default());
+        let (devices, lost) = (Devices::default(), AtomicUsize::new(0));
+        Runtime(Arc::new(Inner { engine: self.engine, storage, chunks, views, kept, resources, devices, lost }))
     }
 }
 
@@ -213,6 +219,15 @@ impl Runtime {
         &self.0.chunks
     }
 
+    #[inline]
+    pub(super) fn views(&self) -> &Slots<View> {
+        &self.0.views
+    }
+
+    pub(super) fn kept(&self) -> &Kept {
+        &self.0.kept
+    }
+
     pub(crate) fn resources(&self) -> &Manager {
         &self.0.resources
     }
@@ -232,7 +247,7 @@ impl Runtime {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for variable in self.resources.variables() {
+        for variable in self.resources.variables().chain(self.kept.take_variables(&self.chunks)) {
             // A refusal means that the engine is stopped, and its variables end with it.
             let _ = self.engine.delete_variable(|_| (), Context::cpu(0), variable);
         }

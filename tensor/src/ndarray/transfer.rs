@@ -4,9 +4,9 @@
 
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
+use crate::ndarray::frame::Frame;
 use crate::storage::Tag;
 
 impl NDArray {
@@ -64,11 +64,11 @@ impl NDArray {
             return self.copy_device_to_slice(values);
         }
         self.wait_to_read()?;
-        let (argument, runtime) = (Argument::from(self), self.runtime());
-        runtime.engine().scope(|scope| {
+        let (frame, argument) = Frame::of(self)?;
+        self.runtime().engine().scope(|scope| {
             scope.op("copy to slice").reads([argument.variable]).push(move |_| {
                 // SAFETY: this operation has declared to read the variable, just above.
-                let blob = unsafe { argument.read(runtime, false) }?;
+                let blob = unsafe { frame.read(argument) }?;
                 blob.same_reader::<T>().fill(values);
                 Ok::<(), Error>(())
             })

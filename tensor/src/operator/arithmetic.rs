@@ -134,7 +134,7 @@ macro_rules! assign {
                 if self.shape() == other.shape() {
                     return cached!($equal)?.invoke_into(&[self, other], &[(self, OpReq::Inplace)]);
                 }
-                let shown = other.viewed(other.layout().broadcast_to(self.shape())?);
+                let shown = other.viewed(other.layout().broadcast_to(self.shape())?)?;
                 cached!($equal)?.invoke_into(&[self, &shown], &[(self, OpReq::Inplace)])
             }
 

@@ -8,13 +8,10 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::Argument;
 use crate::ndarray::array::NDArray;
-use crate::ndarray::capturing;
 use crate::ndarray::placing::common_device;
-use crate::ndarray::runtime::Runtime;
 use crate::operator::implementations::OnDevice;
-use crate::operator::kernel_call::{described, Input, KernelCall, Output};
+use crate::operator::kernel_call::{described, Copied, KernelCall};
 use crate::operator::op::Op;
 use crate::operator::tape::{self, Node};
 use crate::request::OpReq;
@@ -24,6 +21,13 @@ use smallvec::SmallVec;
 
 /// The results of an operator, most often one.
 pub type Outputs = SmallVec<[NDArray; 1]>;
+
+/// What is known of a call before it is pushed. Shapes and types are there of all outputs.
+struct Inferred {
+    shapes: SmallVec<[Option<Shape>; 2]>,
+    types: SmallVec<[Option<DType>; 2]>,
+    device: Option<OnDevice>,
+}
 
 const STATE_IS_SHARED: &str = "an auxiliary state is in the memory of another argument: give it an array of its own";
 
@@ -67,15 +71,23 @@ impl Op {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn invoke_all(&self, inputs: &[&NDArray]) -> Result<Outputs, Error> {
-        let (shapes, types, runtime, device) = self.infer(inputs, &[])?;
-        let context = device.as_ref().map_or(Context::cpu(0), |device| device.context);
-        let made = shapes.iter().zip(&types).map(|(shape, dtype)| NDArray::new(runtime, *shape, *dtype, context));
-        let mut outputs = made.collect::<Result<Outputs, Error>>()?;
-        let written = outputs.iter().map(|output| (output, OpReq::Write));
-        self.push_forward(inputs, &written.collect::<SmallVec<[_; 2]>>(), device)?;
-        let (arguments, auxiliary) = inputs.split_at(self.inner.arguments);
+        let (inner, inferred) = (&*self.inner, self.infer(inputs, &[])?);
+        let runtime = inputs[0].runtime();
+        let context = inferred.device.as_ref().map_or(Context::cpu(0), |device| device.context);
+        let mut outputs = Outputs::new();
+        for (shape, dtype) in inferred.shapes.iter().zip(&inferred.types) {
+            if let (Some(shape), Some(dtype)) = (shape, dtype) {
+                outputs.push(NDArray::new(runtime, *shape, *dtype, context)?);
+            }
+        }
+        {
+            let mut written = SmallVec::<[(&NDArray, OpReq); 2]>::new();
+            outputs.iter().for_each(|output| written.push((output, OpReq::Write)));
+            self.push_forward(inputs, &written, inferred.device)?;
+        }
+        let (arguments, auxiliary) = inputs.split_at(inner.arguments);
         tape::record(self, arguments, auxiliary, &outputs);
-        outputs.truncate(self.inner.visible);
+        outputs.truncate(inner.visible);
         Ok(outputs)
     }
 
@@ -96,7 +108,7 @@ impl Op {
     /// ```
     pub fn invoke_into(&self, inputs: &[&NDArray], outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
         let written: SmallVec<[&NDArray; 2]> = outputs.iter().map(|(output, _)| *output).collect();
-        let (_, _, _, device) = self.infer(inputs, &written)?;
+        let device = self.infer(inputs, &written)?.device;
         if tape::is_recording() && inputs.iter().chain(&written).any(|array| tape::is_tracked(array)) {
             let message = "a result is written into an array while gradients are recorded of one of the arrays: \
                            let the operator make its result, or pause recording";
@@ -116,48 +128,32 @@ impl Op {
         let Some(runtime) = in_data.first().map(NDArray::runtime) else { return Ok(()) };
         let groups = out_grad.iter().copied().chain(in_data.iter().map(Some)).chain(out_data.iter().map(Some));
         let device = self.place(groups.clone().flatten().chain(in_grad.iter().map(|(array, _)| *array)))?;
-        let needed = inner.needs.iter().flatten();
-        let mut outputs: SmallVec<[Output; 3]> = in_grad.iter().map(|(array, req)| output(array, *req)).collect();
-        keep_apart(&mut outputs);
+        let mut call = KernelCall::new(self, runtime, node.is_train, true);
+        call.add_outputs(in_grad)?;
         // A gradient may be written that the pass reads too.
-        let (mut inputs, mut copies) = (SmallVec::<[Option<Input>; 6]>::new(), SmallVec::<[NDArray; 1]>::new());
-        for (number, (array, needed)) in groups.zip(needed).enumerate() {
-            inputs.push(match array.filter(|_| *needed) {
-                Some(array) => {
-                    Some(input_beside(array, number, &mut outputs, (&inner.backward_inplace[..], &mut copies))?)
-                }
-                None => None,
-            });
+        let mut copies = Copied::new();
+        let needed = groups.zip(inner.needs.iter().flatten()).map(|(array, needed)| array.filter(|_| *needed));
+        for (place, array) in needed.clone().enumerate() {
+            match array {
+                Some(array) => call.add_input(array, place, in_grad, (&inner.backward_inplace, &mut copies))?,
+                None => call.add_nothing(),
+            }
         }
-        let auxiliary: SmallVec<[Argument; 2]> = node.auxiliary.iter().map(Argument::from).collect();
-        for state in &auxiliary {
-            let mut others = inputs.iter().flatten().map(|input| &input.argument);
-            if others.any(|other| state.overlaps(other)) || outputs.iter().any(|out| state.overlaps(&out.argument)) {
+        for state in &node.auxiliary {
+            if needed.clone().flatten().any(|other| state.overlaps(other))
+                || in_grad.iter().any(|(array, _)| state.overlaps(array))
+            {
                 let inputs: SmallVec<[&NDArray; 4]> = in_data.iter().collect();
                 return Err(self.said(&inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
+            call.add_state(state)?;
         }
-        let call = KernelCall {
-            op: self.clone(),
-            runtime: runtime.clone(),
-            is_train: node.is_train,
-            is_backward: true,
-            inputs,
-            auxiliary,
-            outputs,
-            resources: capturing::grant(runtime, &inner.resources[1])?,
-        };
+        call.add_resources(&inner.resources[1])?;
         call.push(device)
     }
 
-    /// The shapes and types of all outputs, the runtime of all arrays, and the device of all if
-    /// they lie on one.
-    #[expect(clippy::type_complexity, reason = "four things that are used at once")]
-    fn infer<'a>(
-        &self,
-        inputs: &[&'a NDArray],
-        outputs: &[&NDArray],
-    ) -> Result<(SmallVec<[Shape; 2]>, SmallVec<[DType; 2]>, &'a Runtime, Option<OnDevice>), Error> {
+    /// The shapes and types of all outputs, and the device of all arrays if they lie on one.
+    fn infer(&self, inputs: &[&NDArray], outputs: &[&NDArray]) -> Result<Inferred, Error> {
         let inner = &*self.inner;
         let wrong = |kind, message: String| Err(self.said(inputs, &Error::new(kind, message)));
         let expected = inner.arguments + inner.auxiliary;
@@ -179,13 +175,16 @@ impl Op {
             return wrong(ErrorKind::ForeignArray, message.into());
         }
         let device = self.place(inputs.iter().chain(outputs).copied()).map_err(|error| self.said(inputs, &error))?;
-        let mut shapes: SmallVec<[Option<Shape>; 6]> = inputs.iter().map(|array| Some(array.shape())).collect();
-        let mut types: SmallVec<[Option<DType>; 6]> = inputs.iter().map(|array| Some(array.dtype())).collect();
-        let of = |at: usize| outputs.get(at).copied();
-        let mut out_shapes: SmallVec<[Option<Shape>; 2]> =
-            (0..inner.outputs).map(|at| of(at).map(NDArray::shape)).collect();
-        let mut out_types: SmallVec<[Option<DType>; 2]> =
-            (0..inner.outputs).map(|at| of(at).map(NDArray::dtype)).collect();
+        let mut known = Inferred { shapes: SmallVec::new(), types: SmallVec::new(), device };
+        let (mut shapes, mut types) = (SmallVec::<[Option<Shape>; 4]>::new(), SmallVec::<[Option<DType>; 4]>::new());
+        for array in inputs {
+            shapes.push(Some(array.shape()));
+            types.push(Some(array.dtype()));
+        }
+        for at in 0..inner.outputs {
+            known.shapes.push(outputs.get(at).map(|array| array.shape()));
+            known.types.push(outputs.get(at).map(|array| array.dtype()));
+        }
         let property = &*inner.property;
         if !property.types().contains(&first.dtype()) {
             let listed: Vec<&str> = property.types().iter().map(|dtype| dtype.name()).collect();
@@ -194,14 +193,13 @@ impl Op {
         }
         let ((shape, aux_shape), (dtype, aux_type)) =
             (shapes.split_at_mut(inner.arguments), types.split_at_mut(inner.arguments));
-        let shapes_known = property.infer_shape(shape, &mut out_shapes, aux_shape);
-        let types_known = property.infer_type(dtype, &mut out_types, aux_type);
-        let known = shapes_known.and_then(|shapes| types_known.map(|types| shapes && types));
-        if !known.map_err(|error| self.said(inputs, &error))? {
+        let shapes_known = property.infer_shape(shape, &mut known.shapes, aux_shape);
+        let types_known = property.infer_type(dtype, &mut known.types, aux_type);
+        let all_known = shapes_known.and_then(|shapes| types_known.map(|types| shapes && types));
+        if !all_known.map_err(|error| self.said(inputs, &error))? {
             return wrong(ErrorKind::ShapeMismatch, "the shapes or types of its outputs do not follow".into());
         }
-        let (out_shapes, out_types) = (out_shapes.into_iter().flatten(), out_types.into_iter().flatten());
-        Ok((out_shapes.collect(), out_types.collect(), first.runtime(), device))
+        Ok(known)
     }
 
     /// Where the work is done on arrays; none stands for the processor.
@@ -219,36 +217,24 @@ impl Op {
         device: Option<OnDevice>,
     ) -> Result<(), Error> {
         let inner = &*self.inner;
-        let runtime = inputs[0].runtime();
         for (output, _) in outputs.iter().filter(|(_, req)| !req.is_null()) {
             output.check_writable().map_err(|error| self.said(inputs, &error))?;
         }
         let (arguments, auxiliary) = inputs.split_at(inner.arguments);
-        let mut outputs: SmallVec<[Output; 3]> = outputs.iter().map(|(array, req)| output(array, *req)).collect();
-        keep_apart(&mut outputs);
+        let mut call = KernelCall::new(self, inputs[0].runtime(), tape::is_training(), false);
+        call.add_outputs(outputs)?;
         for (number, state) in auxiliary.iter().enumerate() {
-            let state = Argument::from(*state);
-            let others = arguments.iter().chain(&auxiliary[..number]).map(|array| Argument::from(*array));
-            if others.chain(outputs.iter().map(|output| output.argument)).any(|other| state.overlaps(&other)) {
+            let mut others = arguments.iter().chain(&auxiliary[..number]);
+            if others.any(|other| state.overlaps(other)) || outputs.iter().any(|(array, _)| state.overlaps(array)) {
                 return Err(self.said(inputs, &Error::new(ErrorKind::WrongArguments, STATE_IS_SHARED)));
             }
+            call.add_state(state)?;
         }
-        let mut copies: SmallVec<[NDArray; 1]> = SmallVec::new();
-        let mut taken: SmallVec<[Option<Input>; 6]> = SmallVec::new();
+        let mut copies = Copied::new();
         for (place, array) in arguments.iter().enumerate() {
-            let input = input_beside(array, place, &mut outputs, (&inner.inplace[..], &mut copies))?;
-            taken.push(Some(input));
+            call.add_input(array, place, outputs, (&inner.inplace, &mut copies))?;
         }
-        let call = KernelCall {
-            op: self.clone(),
-            runtime: runtime.clone(),
-            is_train: tape::is_training(),
-            is_backward: false,
-            inputs: taken,
-            auxiliary: auxiliary.iter().map(|array| Argument::from(*array)).collect(),
-            outputs,
-            resources: capturing::grant(runtime, &inner.resources[0])?,
-        };
+        call.add_resources(&inner.resources[0])?;
         call.push(device)
     }
 
@@ -256,43 +242,5 @@ impl Op {
     fn said(&self, inputs: &[&NDArray], error: &Error) -> Error {
         let inputs = inputs.iter().map(|array| (array.dtype(), array.shape()));
         error.within(described(self.name(), inputs))
-    }
-}
-
-fn output(array: &NDArray, req: OpReq) -> Output {
-    Output { argument: Argument::from(array), req, shared: false }
-}
-
-/// An input at a place, beside outputs of which some may be in its memory: it shares that where the
-/// operator works in place, and is a copy elsewhere.
-fn input_beside(
-    array: &NDArray,
-    place: usize,
-    outputs: &mut [Output],
-    (inplace, copies): (&[(usize, usize)], &mut SmallVec<[NDArray; 1]>),
-) -> Result<Input, Error> {
-    let mut input = Input { argument: Argument::from(array), shared: false };
-    for (to, output) in outputs.iter_mut().enumerate().filter(|(_, output)| !output.req.is_null()) {
-        if !input.argument.overlaps(&output.argument) {
-            continue;
-        }
-        let is_same = input.argument.layout == output.argument.layout && array.dtype() == output.argument.dtype();
-        if is_same && inplace.contains(&(place, to)) {
-            (input.shared, output.shared) = (true, true);
-        } else {
-            let copy = array.copy()?;
-            input = Input { argument: Argument::from(&copy), shared: false };
-            copies.push(copy);
-        }
-    }
-    Ok(input)
-}
-
-/// Has outputs in the same memory give out no slices.
-fn keep_apart(outputs: &mut [Output]) {
-    for at in 0..outputs.len() {
-        let argument = outputs[at].argument;
-        let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
-        outputs[at].shared = others.any(|(_, other)| argument.overlaps(&other.argument));
     }
 }

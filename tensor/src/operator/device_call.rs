@@ -7,13 +7,13 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
-use crate::ndarray::access::{Argument, Blob, BlobMut};
+use crate::ndarray::access::{Blob, BlobMut};
 use crate::ndarray::capturing;
+use crate::ndarray::frame::Argument;
 use crate::ndarray::profiled;
 use crate::operator::implementations::OnDevice;
 use crate::operator::kernel_call::KernelCall;
 use crate::request::OpReq;
-use crate::resource::manager::Granted;
 use crate::storage::device::DeviceBlock;
 use seriatim::RunContext;
 use smallvec::SmallVec;
@@ -37,25 +37,22 @@ impl KernelCall {
     pub(super) fn push_to(self, device: OnDevice) -> Result<(), Error> {
         let within = |error: Error| error.within(self.described());
         capturing::refuse("an operator of a GPU is called").map_err(within)?;
-        let inputs = || self.inputs.iter().flatten().map(|input| &input.argument);
-        let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
-        let in_order = inputs().all(|argument| argument.lies_in_order(false));
-        if !in_order || !written().chain(&self.auxiliary).all(|argument| argument.lies_in_order(true)) {
+        let states = || self.auxiliary.iter().copied();
+        let is_read = self.arguments().all(|argument| self.frame.lies_in_order(argument, false));
+        if !is_read || !self.written().chain(states()).all(|argument| self.frame.lies_in_order(argument, true)) {
             let message =
                 "a view of an array of a GPU is given, and its elements do not lie in order, or it is written \
                            and shows a part of the array: give a copy of it";
             return Err(within(Error::new(ErrorKind::UnsupportedContext, message)));
         }
-        let all = inputs().chain(&self.auxiliary).chain(written());
-        let blocks: Option<SmallVec<_>> = all.map(|argument| argument.device_block(&self.runtime).cloned()).collect();
+        let all = self.arguments().chain(states()).chain(self.written());
+        let blocks: Option<SmallVec<_>> = all.map(|argument| self.frame.device_block(argument).cloned()).collect();
         let Some(blocks) = blocks else {
             return Err(Error::new(ErrorKind::ContextMismatch, "an array lies elsewhere"));
         };
-        let changed = written().chain(&self.auxiliary).map(|argument| argument.variable);
-        let changed = changed.chain(self.resources.iter().map(Granted::variable));
-        let (runtime, name) = (self.runtime.clone(), self.name());
-        let operation = runtime.engine().op(name).context(device.context);
-        let operation = operation.reads(inputs().map(|argument| argument.variable)).writes(changed);
+        let runtime = self.frame.runtime.clone();
+        let operation = runtime.engine().op(self.name()).context(device.context);
+        let operation = operation.reads(self.arguments().map(|argument| argument.variable)).writes(self.changed());
         let operation = if profiled::is_active() { operation.profiled() } else { operation };
         let call = DeviceCall { device, blocks, call: self };
         operation.push(move |run| call.run(run).map_err(|error| error.within(call.call.described())))?;
@@ -63,25 +60,25 @@ impl KernelCall {
     }
 }
 
-/// Where an array begins. One without elements is nowhere.
-fn base(argument: &Argument, address: impl FnOnce() -> Result<*mut u8, Error>) -> Result<*mut u8, Error> {
-    if argument.layout.shape.size() == 0 {
-        return Ok(null_mut());
-    }
-    address()
-}
-
 impl DeviceCall {
+    /// Where an array begins. One without elements is nowhere.
+    fn base(&self, argument: Argument, address: impl FnOnce() -> Result<*mut u8, Error>) -> Result<*mut u8, Error> {
+        if self.call.frame.shape(argument).size() == 0 {
+            return Ok(null_mut());
+        }
+        address()
+    }
+
     /// Runs on a thread of the device, which does not wait for what is queued.
     fn run(&self, run: &RunContext<'_>) -> Result<(), Error> {
         let (call, mut blocks) = (&self.call, self.blocks.iter());
         let mut next = || blocks.next().expect("each array that is used has brought its block");
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
         for input in &call.inputs {
-            let blob = match input {
-                Some(input) => {
-                    let (argument, block) = (&input.argument, next());
-                    Some(argument.read_on_device(base(argument, || block.address(run, false))?))
+            let blob = match *input {
+                Some(argument) => {
+                    let block = next();
+                    Some(call.frame.read_on_device(argument, self.base(argument, || block.address(run, false))?))
                 }
                 None => None,
             };
@@ -91,22 +88,24 @@ impl DeviceCall {
             }
         }
         let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
-        for argument in &call.auxiliary {
+        for argument in call.auxiliary.iter().copied() {
             let block = next();
-            auxiliary.push(argument.write_on_device(base(argument, || block.changed(run))?));
+            auxiliary.push(call.frame.write_on_device(argument, self.base(argument, || block.changed(run))?));
         }
         let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
         let mut targets = SmallVec::<[Option<&DeviceBlock>; 3]>::new();
-        for output in &call.outputs {
-            let argument = &output.argument;
-            let target = if output.req.is_null() { None } else { Some(next()) };
-            requests.push(output.req);
+        for argument in call.outputs.iter().copied() {
+            let target = if argument.req.is_null() { None } else { Some(next()) };
+            requests.push(argument.req);
             written.push(match target {
-                None => BlobMut::nothing(argument),
-                Some(block) => argument.write_on_device(base(argument, || match output.req.overwrites() {
-                    true => block.target(run),
-                    false => block.changed(run),
-                })?),
+                None => call.nothing(argument),
+                Some(block) => {
+                    let base = self.base(argument, || match argument.req.overwrites() {
+                        true => block.target(run),
+                        false => block.changed(run),
+                    })?;
+                    call.frame.write_on_device(argument, base)
+                }
             });
             targets.push(target);
         }

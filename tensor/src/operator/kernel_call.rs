@@ -2,14 +2,16 @@
 //! kernel with them.
 //!
 //! Used by `call.rs`, on the thread that calls an operator, for forward and backward passes. It
-//! lies in a block of the storage, so a call allocates nothing in steady state. The kernel runs on
+//! fits into a block of the engine, so a call allocates nothing in steady state. The kernel runs on
 //! a worker, or inside of the push. Of arrays of a device `device_call.rs` makes an operation of
 //! the device.
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::ndarray::access::{Argument, Blob, BlobMut, SHORT};
+use crate::ndarray::access::{Blob, BlobMut, SHORT};
+use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing::{self, Use};
+use crate::ndarray::frame::{Argument, Frame};
 use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
 use crate::operator::implementations::OnDevice;
@@ -17,73 +19,153 @@ use crate::operator::op::Op;
 use crate::operator::property::{Given, OpContext, Operator};
 use crate::request::OpReq;
 use crate::resource::manager::Granted;
+use crate::resource::ResourceRequest;
 use crate::shape::Shape;
-use crate::storage::boxed::Boxed;
 use seriatim::{Name, RunContext, Variable};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// What an operation carries.
+/// What an operation carries. It is the operation's closure.
 pub struct KernelCall {
     pub op: Op,
-    pub runtime: Runtime,
+    pub frame: Frame,
+    /// How many elements the arrays have that are read or written.
+    elements: usize,
     pub is_train: bool,
     pub is_backward: bool,
     /// The inputs; of a backward pass gradients, inputs and outputs, of which some are not needed.
-    pub inputs: SmallVec<[Option<Input>; 6]>,
+    pub inputs: SmallVec<[Option<Argument>; 6]>,
     pub auxiliary: SmallVec<[Argument; 2]>,
-    pub outputs: SmallVec<[Output; 3]>,
+    pub outputs: SmallVec<[Argument; 3]>,
     pub resources: SmallVec<[Granted; 1]>,
 }
 
-#[derive(Clone, Copy)]
-pub struct Input {
-    pub argument: Argument,
-    /// Whether an output is in the same memory.
-    pub shared: bool,
-}
+/// Copies of inputs, which live until the call is pushed.
+pub type Copied = SmallVec<[NDArray; 1]>;
 
-#[derive(Clone, Copy)]
-pub struct Output {
-    pub argument: Argument,
-    pub req: OpReq,
-    pub shared: bool,
-}
+/// The engine keeps a closure of so many bytes in its own blocks.
+const CLOSURE: usize = 512;
+const _: () = assert!(size_of::<KernelCall>() <= CLOSURE);
 
 impl KernelCall {
+    /// A call without arrays as yet: outputs are added first.
+    pub fn new(op: &Op, runtime: &Runtime, is_train: bool, is_backward: bool) -> KernelCall {
+        KernelCall {
+            op: op.clone(),
+            frame: Frame::new(runtime),
+            elements: 0,
+            is_train,
+            is_backward,
+            inputs: SmallVec::new(),
+            auxiliary: SmallVec::new(),
+            outputs: SmallVec::new(),
+            resources: SmallVec::new(),
+        }
+    }
+
+    /// Adds the outputs. Those in the same memory give out no slices.
+    pub fn add_outputs(&mut self, outputs: &[(&NDArray, OpReq)]) -> Result<(), Error> {
+        for (at, (array, req)) in outputs.iter().enumerate() {
+            let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
+            let shared = others.any(|(_, (other, _))| array.overlaps(other));
+            self.elements += if req.is_null() { 0 } else { array.size() };
+            self.outputs.push(self.frame.add(array)?.written(*req, shared));
+        }
+        Ok(())
+    }
+
+    /// Adds an input at a place, beside outputs of which some may be in its memory: it shares that
+    /// where the operator works in place, and is a copy elsewhere.
+    pub fn add_input(
+        &mut self,
+        array: &NDArray,
+        place: usize,
+        outputs: &[(&NDArray, OpReq)],
+        (inplace, copies): (&[(usize, usize)], &mut Copied),
+    ) -> Result<(), Error> {
+        let (mut shared, mut is_copied) = (false, false);
+        for (to, (output, req)) in outputs.iter().enumerate() {
+            if req.is_null() || !array.overlaps(output) {
+                continue;
+            }
+            let is_same = array.layout() == output.layout() && array.dtype() == output.dtype();
+            match is_same && inplace.contains(&(place, to)) {
+                true => (shared, self.outputs[to].shared) = (true, true),
+                false => is_copied = true,
+            }
+        }
+        self.elements += array.size();
+        if is_copied {
+            copies.push(array.copy()?);
+            self.inputs.push(Some(self.frame.add(&copies[copies.len() - 1])?));
+        } else {
+            self.inputs.push(Some(self.frame.add(array)?.beside(shared)));
+        }
+        Ok(())
+    }
+
+    /// Adds the place of an input that is not needed.
+    pub fn add_nothing(&mut self) {
+        self.inputs.push(None);
+    }
+
+    /// Adds an auxiliary state.
+    pub fn add_state(&mut self, state: &NDArray) -> Result<(), Error> {
+        self.auxiliary.push(self.frame.add(state)?);
+        Ok(())
+    }
+
+    /// Asks for resources.
+    pub fn add_resources(&mut self, requests: &[ResourceRequest]) -> Result<(), Error> {
+        if !requests.is_empty() {
+            self.resources = capturing::grant(&self.frame.runtime, requests)?;
+        }
+        Ok(())
+    }
+
+    /// The arrays that are read.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = Argument> + '_ {
+        self.inputs.iter().copied().flatten()
+    }
+
+    /// The outputs that are written.
+    pub(super) fn written(&self) -> impl Iterator<Item = Argument> + '_ {
+        self.outputs.iter().copied().filter(|output| !output.req.is_null())
+    }
+
+    /// The variables that are changed.
+    pub(super) fn changed(&self) -> impl Iterator<Item = Variable> + '_ {
+        let arrays = self.written().chain(self.auxiliary.iter().copied()).map(|argument| argument.variable);
+        arrays.chain(self.resources.iter().map(Granted::variable))
+    }
+
     /// Pushes the operation to where its arrays lie, or keeps it for the graph of a step.
     pub fn push(self, device: Option<OnDevice>) -> Result<(), Error> {
         if let Some(device) = device {
             return self.push_to(device);
         }
-        let (runtime, name) = (self.runtime.clone(), self.name());
         if capturing::is_active() {
-            return self.record(&runtime, name);
+            return self.record();
         }
-        let arguments = || self.inputs.iter().flatten().map(|input| &input.argument);
-        let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
-        let elements: usize = arguments().chain(written()).map(|argument| argument.layout.shape.size()).sum();
-        let changed = written().chain(&self.auxiliary).map(|argument| argument.variable);
-        let changed = changed.chain(self.resources.iter().map(Granted::variable));
-        let builder = runtime.engine().op(name).reads(arguments().map(|argument| argument.variable)).writes(changed);
-        let builder = if elements <= SHORT { builder.short() } else { builder };
+        let runtime = self.frame.runtime.clone();
+        let builder = runtime.engine().op(self.name());
+        let builder = builder.reads(self.arguments().map(|argument| argument.variable)).writes(self.changed());
+        let builder = if self.elements <= SHORT { builder.short() } else { builder };
         let builder = if profiled::is_active() { builder.profiled() } else { builder };
-        let call = Boxed::new(runtime.storage(), self)?;
-        builder.push(move |run| call.run(run).map_err(|error| error.within(call.described())))?;
+        builder.push(move |run| self.run(run).map_err(|error| error.within(self.described())))?;
         Ok(())
     }
 
     /// Keeps the call for the graph of a step.
-    fn record(self, runtime: &Runtime, name: Name) -> Result<(), Error> {
-        let of = |argument: &Argument, covers| Use { argument: *argument, covers };
-        let reads: SmallVec<[Use; 6]> = self.inputs.iter().flatten().map(|input| of(&input.argument, false)).collect();
-        let outputs = self.outputs.iter().filter(|output| !output.req.is_null());
-        let written = outputs.map(|Output { argument, req, .. }| of(argument, req.overwrites() && argument.is_whole()));
-        let changed: SmallVec<[Use; 4]> =
-            self.auxiliary.iter().map(|argument| of(argument, false)).chain(written).collect();
+    fn record(self) -> Result<(), Error> {
+        let reads: SmallVec<[Use; 6]> = self.arguments().map(|argument| self.frame.used(argument, false)).collect();
+        let written = self.written().map(|output| self.frame.used(output, output.req.overwrites()));
+        let states = self.auxiliary.iter().map(|argument| self.frame.used(*argument, false));
+        let changed: SmallVec<[Use; 4]> = states.chain(written).collect();
         let resources: SmallVec<[Variable; 1]> = self.resources.iter().map(Granted::variable).collect();
+        let (runtime, name) = (self.frame.runtime.clone(), self.name());
         let uses = (reads.into_iter(), changed.into_iter());
-        capturing::record(runtime, name, uses, resources.into_iter(), move |run| {
+        capturing::record(&runtime, name, uses, resources.into_iter(), move |run| {
             self.run(run).map_err(|error| error.within(self.described()))
         })
     }
@@ -96,20 +178,25 @@ impl KernelCall {
     }
 
     pub(super) fn described(&self) -> String {
-        let inputs = self.inputs.iter().flatten().map(|input| &input.argument);
-        described(self.name().as_str(), inputs.map(|argument| (argument.dtype(), argument.layout.shape)))
+        let inputs = self.arguments().map(|argument| (self.frame.dtype(argument), self.frame.shape(argument)));
+        described(self.name().as_str(), inputs)
+    }
+
+    /// Stands for an output that is not to be written.
+    pub(super) fn nothing(&self, argument: Argument) -> BlobMut<'_> {
+        BlobMut::nothing(self.frame.layout(argument), self.frame.dtype(argument))
     }
 
     /// Runs on a worker, or inside of the push.
     fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
-        let runtime = &self.runtime;
+        let frame = &self.frame;
         // Before results are made: one may be in the memory of an input that nothing has written.
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
         for input in &self.inputs {
-            let blob = match input {
+            let blob = match *input {
                 // SAFETY: `push` has declared to read the variables of all inputs. Where an output
                 // is in the same memory, both are shared.
-                Some(input) => Some(unsafe { input.argument.read(runtime, input.shared) }?),
+                Some(argument) => Some(unsafe { frame.read(argument) }?),
                 None => None,
             };
             match blob.filter(|_| !self.is_backward) {
@@ -120,16 +207,16 @@ impl KernelCall {
         let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
         for argument in &self.auxiliary {
             // SAFETY: `push` has declared to change the variables of all auxiliary states.
-            auxiliary.push(unsafe { argument.write(runtime, false, false) }?);
+            auxiliary.push(unsafe { frame.write(*argument, false) }?);
         }
         let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
-        for output in &self.outputs {
+        for output in self.outputs.iter().copied() {
             requests.push(output.req);
             written.push(match output.req {
-                OpReq::Null => BlobMut::nothing(&output.argument),
+                OpReq::Null => self.nothing(output),
                 // SAFETY: `push` has declared to change the variables of all outputs that are
                 // written. Where an input is in the same memory, both are shared.
-                req => unsafe { output.argument.write(runtime, req.overwrites(), output.shared) }?,
+                req => unsafe { frame.write(output, req.overwrites()) }?,
             });
         }
         let operator = self.op.inner.implementations.of_processor()?;
@@ -146,7 +233,7 @@ impl KernelCall {
         requests: &[OpReq],
         (written, auxiliary): (&mut [BlobMut<'_>], &mut [BlobMut<'_>]),
     ) -> Result<(), Error> {
-        let (inner, runtime) = (&*self.op.inner, &self.runtime);
+        let (inner, runtime) = (&*self.op.inner, &self.frame.runtime);
         let mut requested = SmallVec::<[_; 1]>::new();
         for granted in &self.resources {
             requested.push(granted.lend(runtime.storage())?);

@@ -12,7 +12,7 @@ use crate::shape::{Layout, Shape};
 impl NDArray {
     /// A view whose layout is `of` this one's.
     pub(super) fn view(&self, of: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<NDArray, Error> {
-        let viewed = self.viewed(of(self.layout())?);
+        let viewed = self.viewed(of(self.layout())?)?;
         if tape::is_recording() && tape::is_tracked(self) {
             tape::record_view(self, of(&Layout::contiguous(self.shape()))?, &viewed);
         }
@@ -134,6 +134,6 @@ impl NDArray {
             let list: String = shape.dims().iter().map(|dim| format!("{dim},")).collect();
             return Op::new("broadcast_to", &[("shape", &format!("({list})"))])?.invoke(&[self]);
         }
-        Ok(self.viewed(self.layout().broadcast_to(shape)?))
+        self.viewed(self.layout().broadcast_to(shape)?)
     }
 }

@@ -170,8 +170,8 @@ impl<R: Returned> Step<R> {
         let Some(recorder) = recorder else {
             return Err(Error::new(ErrorKind::Capturing, "the capture has ended inside of its closure"));
         };
-        let mut variables: HashSet<Variable> = inputs.iter().map(NDArray::var).collect();
-        returned.visit(&mut |array| _ = variables.insert(array.var()));
+        let mut variables: HashSet<Variable> = inputs.iter().map(NDArray::variable).collect();
+        returned.visit(&mut |array| _ = variables.insert(array.variable()));
         let graph = recorder.into_graph("step", &variables)?;
         Ok(Step { graph, runtime: runtime.clone(), inputs, returned })
     }

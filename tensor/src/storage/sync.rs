@@ -1,6 +1,6 @@
 //! The atomics of the storage and of the heads of arrays.
 //!
-//! Used by `slots.rs`, `pool.rs` and `ndarray/chunk.rs`. `loom-tests/src/sync.rs` is this module
+//! Used by `slots.rs`, `owners.rs`, `pool.rs` and others. `loom-tests/src/sync.rs` is this module
 //! where the models include those files, and has loom's. What is added here has to be added there.
 
 #![forbid(unsafe_code)]
