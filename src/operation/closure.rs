@@ -279,9 +279,9 @@ where
     const UNLEARNED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
-        // SAFETY: the vtable belongs to the type that was stored.
-        let closure: F = unsafe { take(storage) };
-        catch_call(run, || closure(run).into_outcome())
+        // SAFETY: the vtable belongs to the type that was stored. Taken in there, a large closure is
+        // moved once.
+        catch_call(run, || unsafe { take::<F>(storage) }(run).into_outcome())
     }
 
     fn key(_: *const u8) -> u64 {
@@ -313,8 +313,7 @@ impl<F> Keyed<F> {
         R: IntoOutcome,
     {
         // SAFETY: the vtable belongs to the type that was stored.
-        let keyed: Self = unsafe { take(storage) };
-        catch_call(run, || (keyed.closure)(run).into_outcome())
+        catch_call(run, || (unsafe { take::<Self>(storage) }.closure)(run).into_outcome())
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {
