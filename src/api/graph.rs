@@ -16,7 +16,7 @@ use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::gpu::admit;
 use crate::engine::push::admission::stopped;
-use crate::engine::push::{push, push_erased};
+use crate::engine::push::{push, push_erased, run_now};
 use crate::engine::replay::program::Program;
 use crate::engine::replay::replaying::{LimitedReplaying, ReplayClosure, Replaying};
 use crate::engine::request::{Claim, Request};
@@ -24,7 +24,7 @@ use crate::engine::resolve::kill;
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_UNLOOKED};
-use crate::operation::closure::sync_vtable;
+use crate::operation::closure::{catch_call, sync_vtable};
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::erase;
 use crate::operation::name::Name;
@@ -113,6 +113,43 @@ impl Graph {
     /// ```
     pub fn replay(&self) -> Result<(), Error> {
         self.replay_with_priority(0)
+    }
+
+    /// Replays in this call, if nothing holds it up, and says whether it has. All operations run on
+    /// the calling thread, however long they take. For a thread that waits for the replay anyway,
+    /// and a graph that is shorter than the way to another core.
+    ///
+    /// If it has not, nothing has happened: [`replay`](Graph::replay) then. That is so for the
+    /// reasons given at [`run_now`](crate::OperationBuilder::run_now), and for graphs with
+    /// operations that are asynchronous or have contexts of their own.
+    ///
+    /// Worst case: its own work on the variables, and all closures. It waits for nobody.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("step").writes([x]).push(|_| ()))?;
+    /// assert!(graph.replay_now());
+    /// assert_eq!(engine.version(x)?, 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn replay_now(&self) -> bool {
+        let inner = &self.inner;
+        let core = &inner.core;
+        if core.is_closed() || !inner.plain {
+            return false;
+        }
+        let request = Request { flags: inner.flags, ..Request::named(inner.name) };
+        let claims = Declared { claims: &inner.claims, located: &inner.located };
+        // SAFETY: as in `push_replay`.
+        let replaying = unsafe { Replaying::new(inner, 0) };
+        // SAFETY: this is the closure of the operation.
+        let run_all = |run: &RunContext<'_>| catch_call(run, || Ok(unsafe { replaying.run_all(run) }));
+        let ran = run_now(core, &request, &claims, run_all);
+        if !ran {
+            inner.take_back();
+        }
+        ran
     }
 
     /// Like [`replay`](Graph::replay), but the replay has a priority among other ready operations.

@@ -37,6 +37,7 @@ pub mod prepare;
 pub mod private;
 pub mod push;
 pub mod push_future;
+pub mod run_now;
 pub mod runs_inside;
 pub mod scope;
 pub mod scope_limits;

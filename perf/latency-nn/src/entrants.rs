@@ -69,7 +69,7 @@ impl Arrays {
     fn run(&mut self, size: usize, then: impl FnOnce(&NDArray) -> Result<(), Error>) -> Result<(), Error> {
         let Sized { data, labels, step } = &mut self.sizes[size];
         match step {
-            Some(step) => then(step.run(&[data, labels])?),
+            Some(step) => then(step.call(&[data, labels])?),
             None => then(&calls(&self.network, &mut self.sgd, self.task, data, labels)?),
         }
     }

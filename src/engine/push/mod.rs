@@ -42,11 +42,12 @@ use crate::engine::push::admission::is_over_soon;
 use crate::engine::push::enlist::Pushed;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{deleted, resolve};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Fault};
 use crate::operation::block::*;
 use crate::operation::closure::{is_inline, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::{erase, ErasedClosure};
+use crate::operation::property::Property;
 use crate::sync::thread;
 use crate::thread::context::ThreadContext;
 use std::mem::{forget, ManuallyDrop};
@@ -203,6 +204,31 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED | FLAG_PHASED) == 0
         && request.context == Context::cpu(0)
         && (core.always_inside(request.property) || is_short())
+}
+
+/// Runs an operation in the call if its tickets have come, however long it takes; says whether it
+/// has. `call` does not unwind. Called by `api/run_now.rs` and `api/graph.rs`.
+#[inline]
+pub fn run_now(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &impl ClaimSource,
+    call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
+) -> bool {
+    let count = claims.count();
+    let is_short = Request { property: Property::Short, ..*request };
+    let is_plain = matches!(request.property, Property::Normal | Property::Short);
+    if !is_plain || count > fast_path::MANY || !runs_here(core, &is_short, || true) {
+        return false;
+    }
+    let tried = if count <= fast_path::FEW {
+        fast_path::run(core, request, claims, call)
+    } else {
+        let mut call = Some(call);
+        let mut once = |run: &RunContext<'_>| call.take().map_or(Ok(()), |call| call(run));
+        claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut once))
+    };
+    matches!(tried, Tried::Ran)
 }
 
 /// Enlists an operation that would have run inside its push if its tickets had come. Since they

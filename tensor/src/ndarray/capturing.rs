@@ -56,6 +56,8 @@ pub(crate) struct Recorder {
     spaces: Vec<Variable>,
     /// The chunks that calls have named.
     begun: HashSet<u32>,
+    /// How many elements its calls read and write.
+    elements: usize,
     /// What takes the memory away of arrays that would not be fresh.
     fresh: Vec<Recorded>,
 }
@@ -150,16 +152,17 @@ pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<S
     each.collect()
 }
 
-/// Keeps a call. `uses` are the arrays that it names, what it reads first; `also` are variables
-/// that it changes beside them.
+/// Keeps a call on so many elements. `uses` are the arrays that it names, what it reads first;
+/// `also` are variables that it changes beside them.
 pub(crate) fn record(
     runtime: &Runtime,
     name: Name,
     uses: (impl Iterator<Item = Use>, impl Iterator<Item = Use>),
-    also: impl Iterator<Item = Variable>,
+    (also, elements): (impl Iterator<Item = Variable>, usize),
     run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
     with(runtime, |recorder| {
+        recorder.elements += elements;
         let (reads, writes, run) = (SmallVec::new(), also.collect(), Box::new(run));
         let mut recorded = Recorded { name, place: PROCESSOR, reads, writes, run };
         for used in uses.0 {
@@ -182,6 +185,7 @@ pub(crate) fn record_between(
     run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
     with(runtime, |recorder| {
+        recorder.elements = recorder.elements.saturating_add(to.elements);
         let (reads, writes) = (from.iter().map(|side| side.variable).collect(), [to.variable].into_iter().collect());
         from.iter().chain([&to]).filter_map(|side| side.used.as_ref()).for_each(|used| recorder.begin(used));
         recorder.calls.push(Recorded { name, place, reads, writes, run: Box::new(run) });
@@ -197,7 +201,7 @@ impl Session {
         refuse("a step is captured")?;
         let runtime = runtime.clone();
         let (calls, made, spaces, fresh) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        RECORDER.set(Some(Recorder { runtime, calls, made, spaces, begun: HashSet::new(), fresh }));
+        RECORDER.set(Some(Recorder { runtime, calls, made, spaces, begun: HashSet::new(), elements: 0, fresh }));
         ACTIVE.set(true);
         Ok(Session(()))
     }
@@ -240,6 +244,11 @@ impl Recorder {
                 Ok(())
             }),
         });
+    }
+
+    /// How many elements the calls read and write in all.
+    pub fn elements(&self) -> usize {
+        self.elements
     }
 
     /// Makes a graph, for which arrays stay usable outside that have one of these variables.

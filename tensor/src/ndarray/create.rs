@@ -335,7 +335,7 @@ impl NDArray {
         };
         if capturing::is_active() {
             let uses = (std::iter::empty(), std::iter::once(written));
-            return capturing::record(self.runtime(), Name::from(name), uses, other.into_iter(), run);
+            return capturing::record(self.runtime(), Name::from(name), uses, (other.into_iter(), self.size()), run);
         }
         let builder = self.runtime().engine().op(name).writes(other).write(argument.variable);
         let builder = if self.size() <= SHORT { builder.short() } else { builder };

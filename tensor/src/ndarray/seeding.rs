@@ -41,7 +41,7 @@ impl Runtime {
         };
         if capturing::is_active() {
             let none = || std::iter::empty();
-            return capturing::record(self, "seed".into(), (none(), none()), variables.into_iter(), run);
+            return capturing::record(self, "seed".into(), (none(), none()), (variables.into_iter(), 0), run);
         }
         self.engine().op("seed").writes(variables).push(run)?;
         Ok(())

@@ -7,11 +7,13 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::array::NDArray;
 use crate::ndarray::capturing;
 use crate::ndarray::frame::Frame;
+use crate::ndarray::profiled;
 use crate::storage::Tag;
 
 impl NDArray {
-    /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, into memory
-    /// of the storage, and from there by an operation. So the slice may be changed afterwards.
+    /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, and
+    /// the slice may be changed afterwards: into the array, if nothing holds that up, and else into
+    /// memory of the storage, and from there by an operation.
     ///
     /// # Errors
     /// [`ShapeMismatch`](ErrorKind::ShapeMismatch) if there are not as many as the array has;
@@ -34,6 +36,9 @@ impl NDArray {
         self.check_writable()?;
         if self.is_on_device() {
             return self.copy_slice_to_device(values);
+        }
+        if !capturing::is_active() && !profiled::is_active() && self.write_now(values)? {
+            return Ok(());
         }
         let mut staged = self.runtime().storage().alloc_as(Tag::NONE, size_of_val(values), self.context())?;
         staged.elements_mut::<T>(values.len()).copy_from_slice(values);
@@ -63,17 +68,39 @@ impl NDArray {
         if self.is_on_device() {
             return self.copy_device_to_slice(values);
         }
-        self.wait_to_read()?;
         let (frame, argument) = Frame::of(self)?;
-        self.runtime().engine().scope(|scope| {
-            scope.op("copy to slice").reads([argument.variable]).push(move |_| {
-                // SAFETY: this operation has declared to read the variable, just above.
-                let blob = unsafe { frame.read(argument) }?;
-                blob.same_reader::<T>().fill(values);
-                Ok::<(), Error>(())
-            })
-        })?;
+        let mut outcome = Ok(());
+        let mut read = |frame: &Frame| {
+            // SAFETY: the operations below, which call this, have declared to read the variable.
+            let blob = unsafe { frame.read(argument) }?;
+            match blob.as_slice() {
+                Some(elements) => values.copy_from_slice(elements),
+                None => _ = blob.same_reader::<T>().fill(values),
+            }
+            Ok::<(), Error>(())
+        };
+        let engine = self.runtime().engine();
+        if engine.op("copy to slice").read(argument.variable).run_now(|_| outcome = read(&frame)) {
+            return outcome;
+        }
+        self.wait_to_read()?;
+        engine.scope(|scope| scope.op("copy to slice").reads([argument.variable]).push(move |_| read(&frame)))?;
         Ok(())
+    }
+
+    /// Writes values in the call, if nothing holds that up; says whether it has.
+    fn write_now<T: Element>(&self, values: &[T]) -> Result<bool, Error> {
+        let (frame, argument) = Frame::of(self)?;
+        let operation = self.runtime().engine().op("copy from slice").write(argument.variable);
+        Ok(operation.run_now(|_| {
+            // SAFETY: this operation declares to change the variable, just above.
+            let mut blob = unsafe { frame.write(argument, true) }?;
+            match blob.as_mut_slice() {
+                Some(elements) => elements.copy_from_slice(values),
+                None => blob.same_writer::<T>().put(values),
+            }
+            Ok::<(), Error>(())
+        }))
     }
 
     /// Waits for the array, and returns its values in order.

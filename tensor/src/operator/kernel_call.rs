@@ -165,7 +165,7 @@ impl KernelCall {
         let resources: SmallVec<[Variable; 1]> = self.resources.iter().map(Granted::variable).collect();
         let (runtime, name) = (self.frame.runtime.clone(), self.name());
         let uses = (reads.into_iter(), changed.into_iter());
-        capturing::record(&runtime, name, uses, resources.into_iter(), move |run| {
+        capturing::record(&runtime, name, uses, (resources.into_iter(), self.elements), move |run| {
             self.run(run).map_err(|error| error.within(self.described()))
         })
     }

@@ -74,7 +74,12 @@ pub struct Step<R = NDArray> {
     runtime: Runtime,
     inputs: Vec<NDArray>,
     returned: R,
+    is_short: bool,
 }
+
+/// Steps with at most so many elements in all calls run in [`Step::call`], rather than on another
+/// core.
+const SHORT: usize = 1 << 16;
 
 /// Puts a thread's tape aside, and brings it back, also if a closure panics.
 struct Aside {
@@ -172,8 +177,9 @@ impl<R: Returned> Step<R> {
         };
         let mut variables: HashSet<Variable> = inputs.iter().map(NDArray::variable).collect();
         returned.visit(&mut |array| _ = variables.insert(array.variable()));
+        let is_short = recorder.elements() <= SHORT;
         let graph = recorder.into_graph("step", &variables)?;
-        Ok(Step { graph, runtime: runtime.clone(), inputs, returned })
+        Ok(Step { graph, runtime: runtime.clone(), inputs, returned, is_short })
     }
 }
 
@@ -202,12 +208,48 @@ impl<R> Step<R> {
     /// # Ok::<(), seriatim_tensor::Error>(())
     /// ```
     pub fn run(&mut self, inputs: &[&NDArray]) -> Result<&R, Error> {
-        self.check(inputs)?;
-        for (given, own) in inputs.iter().zip(&self.inputs).filter(|(given, own)| given.id() != own.id()) {
-            given.copy_to(own)?;
-        }
+        self.take_in(inputs)?;
         self.graph.replay()?;
         Ok(&self.returned)
+    }
+
+    /// Runs the step like [`run`](Step::run), and waits for what it returns: for a thread that has
+    /// nothing else to do, as in inference. A short step runs in the call, if nothing holds it up.
+    ///
+    /// # Errors
+    /// Those of [`run`](Step::run); the error of an operation of which the returned arrays depend,
+    /// which this takes like [`wait_to_read`](NDArray::wait_to_read).
+    ///
+    /// ```
+    /// use seriatim_tensor::{NDArray, Step};
+    /// let x = NDArray::from_slice(&[1.0f32, 2.0], [2])?;
+    /// let mut double = Step::capture(&[&x], |inputs| inputs[0].mul_scalar(2.0))?;
+    /// assert_eq!(double.call(&[&x])?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), seriatim_tensor::Error>(())
+    /// ```
+    pub fn call(&mut self, inputs: &[&NDArray]) -> Result<&R, Error>
+    where
+        R: Returned,
+    {
+        self.take_in(inputs)?;
+        if !(self.is_short && self.graph.replay_now()) {
+            self.graph.replay()?;
+        }
+        let mut outcome = Ok(());
+        self.returned.visit(&mut |array| {
+            let waited = array.wait_to_read();
+            if outcome.is_ok() {
+                outcome = waited;
+            }
+        });
+        outcome.map(|()| &self.returned)
+    }
+
+    /// Copies values into the inputs.
+    fn take_in(&self, inputs: &[&NDArray]) -> Result<(), Error> {
+        self.check(inputs)?;
+        let others = inputs.iter().zip(&self.inputs).filter(|(given, own)| given.id() != own.id());
+        others.map(|(given, own)| given.copy_to(own)).collect()
     }
 
     fn check(&self, inputs: &[&NDArray]) -> Result<(), Error> {
