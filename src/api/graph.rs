@@ -143,9 +143,13 @@ impl Graph {
         let claims = Declared { claims: &inner.claims, located: &inner.located };
         // SAFETY: as in `push_replay`.
         let replaying = unsafe { Replaying::new(inner, 0) };
-        // SAFETY: this is the closure of the operation.
-        let run_all = |run: &RunContext<'_>| catch_call(run, || Ok(unsafe { replaying.run_all(run) }));
-        let ran = run_now(core, &request, &claims, run_all);
+        let ran = run_now(core, &request, &claims, |run| {
+            catch_call(run, || {
+                // SAFETY: this is the closure of the operation.
+                unsafe { replaying.run_all(run) };
+                Ok(())
+            })
+        });
         if !ran {
             inner.take_back();
         }
