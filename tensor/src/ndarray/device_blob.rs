@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Argument, Blob, BlobMut};
 use crate::ndarray::chunk::Placed;
 use crate::ndarray::runtime::Runtime;
-use crate::shape::Layout;
 use crate::storage::device::DeviceBlock;
 
 /// How the memory of a blob is reached.
@@ -52,14 +51,9 @@ impl Argument {
         }
     }
 
-    /// Whether the elements lie one after the other, and are all of the memory if `all`.
-    pub fn lies_in_order(&self, all: bool) -> bool {
-        let whole = self.layout == Layout::contiguous(self.layout.shape) && self.is_whole();
-        if all {
-            whole
-        } else {
-            self.layout.is_contiguous()
-        }
+    /// Whether the elements lie one after the other.
+    pub fn lies_in_order(&self) -> bool {
+        self.layout.is_contiguous()
     }
 
     /// The array in memory of a device that begins here, to be read.

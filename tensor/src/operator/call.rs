@@ -37,8 +37,7 @@ impl Op {
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) where the operator has no kernel, and
     /// for a view of an array of a GPU whose elements do not lie in order, and
     /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some arrays lie on a GPU, with the
-    /// operator, and the shapes and types of its arguments;
-    /// [`Capturing`](ErrorKind::Capturing) on a GPU while a step is captured; those of a push.
+    /// operator, and the shapes and types of its arguments; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};
@@ -145,7 +144,7 @@ impl Op {
             inputs,
             auxiliary,
             outputs,
-            resources: capturing::grant(runtime, &inner.resources[1])?,
+            resources: capturing::grant(runtime, device.as_ref().map(|device| device.context), &inner.resources[1])?,
         };
         call.push(device)
     }
@@ -247,7 +246,7 @@ impl Op {
             inputs: taken,
             auxiliary: auxiliary.iter().map(|array| Argument::from(*array)).collect(),
             outputs,
-            resources: capturing::grant(runtime, &inner.resources[0])?,
+            resources: capturing::grant(runtime, device.as_ref().map(|device| device.context), &inner.resources[0])?,
         };
         call.push(device)
     }

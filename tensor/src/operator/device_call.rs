@@ -8,14 +8,14 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Argument, Blob, BlobMut};
-use crate::ndarray::capturing;
+use crate::ndarray::capturing::{self, Use};
 use crate::ndarray::profiled;
 use crate::operator::implementations::OnDevice;
-use crate::operator::kernel_call::KernelCall;
+use crate::operator::kernel_call::{KernelCall, Output};
 use crate::request::OpReq;
 use crate::resource::manager::Granted;
 use crate::storage::device::DeviceBlock;
-use seriatim::RunContext;
+use seriatim::{Property, RunContext};
 use smallvec::SmallVec;
 use std::ptr::null_mut;
 
@@ -28,38 +28,54 @@ struct DeviceCall {
 }
 
 impl KernelCall {
-    /// Pushes the operation to a device, where all arrays lie.
+    /// Pushes the operation to a device, where all arrays lie, or keeps it for the graph of a step.
     ///
     /// # Errors
-    /// [`Capturing`](ErrorKind::Capturing); [`UnsupportedContext`](ErrorKind::UnsupportedContext)
-    /// for an array whose elements do not lie in order; those of a push.
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for an array whose elements do not lie
+    /// in order; those of a push.
     #[cold]
     pub(super) fn push_to(self, device: OnDevice) -> Result<(), Error> {
-        let within = |error: Error| error.within(self.described());
-        capturing::refuse("an operator of a GPU is called").map_err(within)?;
         let inputs = || self.inputs.iter().flatten().map(|input| &input.argument);
-        let written = || self.outputs.iter().filter(|output| !output.req.is_null()).map(|output| &output.argument);
-        let in_order = inputs().all(|argument| argument.lies_in_order(false));
-        if !in_order || !written().chain(&self.auxiliary).all(|argument| argument.lies_in_order(true)) {
-            let message =
-                "a view of an array of a GPU is given, and its elements do not lie in order, or it is written \
-                           and shows a part of the array: give a copy of it";
-            return Err(within(Error::new(ErrorKind::UnsupportedContext, message)));
+        let outputs = || self.outputs.iter().filter(|output| !output.req.is_null());
+        let changed = || self.auxiliary.iter().chain(outputs().map(|output| &output.argument));
+        if !inputs().chain(changed()).all(Argument::lies_in_order) {
+            let message = "a view of an array of a GPU is given whose elements do not lie in order: give a copy of it";
+            let refused = Error::new(ErrorKind::UnsupportedContext, message);
+            return Err(refused.within(self.described()));
         }
-        let all = inputs().chain(&self.auxiliary).chain(written());
+        let all = inputs().chain(changed());
         let blocks: Option<SmallVec<_>> = all.map(|argument| argument.device_block(&self.runtime).cloned()).collect();
         let Some(blocks) = blocks else {
             return Err(Error::new(ErrorKind::ContextMismatch, "an array lies elsewhere"));
         };
-        let changed = written().chain(&self.auxiliary).map(|argument| argument.variable);
-        let changed = changed.chain(self.resources.iter().map(Granted::variable));
-        let (runtime, name) = (self.runtime.clone(), self.name());
-        let operation = runtime.engine().op(name).context(device.context);
-        let operation = operation.reads(inputs().map(|argument| argument.variable)).writes(changed);
+        let (runtime, name, context) = (self.runtime.clone(), self.name(), device.context);
+        let also_read: SmallVec<[_; 1]> = self.resources.iter().filter_map(Granted::read_variable).collect();
+        let also_changed: SmallVec<[_; 1]> = self.resources.iter().map(Granted::variable).collect();
+        if capturing::is_active() {
+            let of = |argument: &Argument, covers| Use { argument: *argument, covers };
+            let reads: SmallVec<[Use; 6]> = inputs().map(|argument| of(argument, false)).collect();
+            let states = self.auxiliary.iter().map(|state| of(state, false));
+            let changes: SmallVec<[Use; 4]> =
+                states.chain(outputs().map(|out| of(&out.argument, out.covers()))).collect();
+            let (place, uses) = ((context, Property::Normal), (reads.into_iter(), changes.into_iter()));
+            let call = DeviceCall { device, blocks, call: self };
+            let run = move |run: &RunContext<'_>| call.run(run).map_err(|error| error.within(call.call.described()));
+            return capturing::record_on(&runtime, (name, place), uses, (also_read, also_changed), run);
+        }
+        let operation = runtime.engine().op(name).context(context);
+        let operation = operation.reads(inputs().map(|argument| argument.variable).chain(also_read));
+        let operation = operation.writes(changed().map(|argument| argument.variable).chain(also_changed));
         let operation = if profiled::is_active() { operation.profiled() } else { operation };
         let call = DeviceCall { device, blocks, call: self };
         operation.push(move |run| call.run(run).map_err(|error| error.within(call.call.described())))?;
         Ok(())
+    }
+}
+
+impl Output {
+    /// Whether the operation writes all of the memory, and reads none.
+    fn covers(&self) -> bool {
+        self.req.overwrites() && self.argument.is_whole()
     }
 }
 
@@ -103,7 +119,7 @@ impl DeviceCall {
             requests.push(output.req);
             written.push(match target {
                 None => BlobMut::nothing(argument),
-                Some(block) => argument.write_on_device(base(argument, || match output.req.overwrites() {
+                Some(block) => argument.write_on_device(base(argument, || match output.covers() {
                     true => block.target(run),
                     false => block.changed(run),
                 })?),
