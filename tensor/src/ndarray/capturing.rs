@@ -132,28 +132,36 @@ pub(crate) fn keep(array: &NDArray) -> Result<(), Error> {
     with(array.runtime(), |recorder| recorder.made.push(array.clone()))
 }
 
-/// The resources of an operation. In a capture temporary space is its own: it stays in the graph,
-/// and keeps no other operation waiting.
-pub(crate) fn grant(runtime: &Runtime, requests: &[ResourceRequest]) -> Result<SmallVec<[Granted; 1]>, Error> {
+/// The resources of an operation, of a device if it runs there. In a capture temporary space is its
+/// own: it stays in the graph, and keeps no other operation waiting.
+pub(crate) fn grant(
+    runtime: &Runtime,
+    context: Option<Context>,
+    requests: &[ResourceRequest],
+) -> Result<SmallVec<[Granted; 1]>, Error> {
+    if requests.is_empty() {
+        return Ok(SmallVec::new());
+    }
+    let (engine, device) = (runtime.engine(), context.map(|context| runtime.device(context)).transpose()?);
+    let device = device.as_ref();
     if !is_active() {
-        return runtime.resources().grant(runtime.engine(), requests);
+        return runtime.resources().grant(engine, device, requests);
     }
     let is_space = |request: &&ResourceRequest| **request == ResourceRequest::TempSpace;
     let others: SmallVec<[ResourceRequest; 2]> = requests.iter().filter(|one| !is_space(one)).copied().collect();
-    let mut others = runtime.resources().grant(runtime.engine(), &others)?.into_iter();
+    let mut others = runtime.resources().grant(engine, device, &others)?.into_iter();
     let each = requests.iter().filter_map(|request| match is_space(&request) {
         false => others.next().map(Ok),
-        true => {
-            let granted = Granted::own_space(runtime.engine());
-            let kept = with(runtime, |recorder| recorder.spaces.push(granted.variable()));
-            Some(kept.map(|()| granted))
-        }
+        true => Some(Granted::own_space(engine, device).and_then(|granted| {
+            with(runtime, |recorder| recorder.spaces.push(granted.variable()))?;
+            Ok(granted)
+        })),
     });
     each.collect()
 }
 
-/// Keeps a call on so many elements. `uses` are the arrays that it names, what it reads first;
-/// `also` are variables that it changes beside them.
+/// Keeps a call of the processor on so many elements. `uses` are the arrays that it names, what it
+/// reads first; `also` are variables that it changes beside them.
 pub(crate) fn record(
     runtime: &Runtime,
     name: Name,
@@ -161,10 +169,21 @@ pub(crate) fn record(
     (also, elements): (impl Iterator<Item = Variable>, usize),
     run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
+    with(runtime, |recorder| recorder.elements += elements)?;
+    record_on(runtime, (name, PROCESSOR), uses, (None, also), run)
+}
+
+/// Keeps a call somewhere, which also reads and changes these variables.
+pub(crate) fn record_on(
+    runtime: &Runtime,
+    (name, place): (Name, (Context, Property)),
+    uses: (impl Iterator<Item = Use>, impl Iterator<Item = Use>),
+    also: (impl IntoIterator<Item = Variable>, impl IntoIterator<Item = Variable>),
+    run: impl FnMut(&RunContext<'_>) -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
     with(runtime, |recorder| {
-        recorder.elements += elements;
-        let (reads, writes, run) = (SmallVec::new(), also.collect(), Box::new(run));
-        let mut recorded = Recorded { name, place: PROCESSOR, reads, writes, run };
+        let (reads, writes) = (also.0.into_iter().collect(), also.1.into_iter().collect());
+        let mut recorded = Recorded { name, place, reads, writes, run: Box::new(run) };
         for used in uses.0 {
             recorded.reads.push(used.variable);
             recorder.begin(&used);
@@ -233,14 +252,18 @@ impl Recorder {
             return;
         }
         let runtime = self.runtime.clone();
+        let block = runtime.chunks().get(number).device_block().cloned();
         self.fresh.push(Recorded {
             name: Name::from("fresh"),
-            place: PROCESSOR,
+            place: block.as_ref().map_or(PROCESSOR, |block| (block.context(), Property::Normal)),
             reads: SmallVec::new(),
             writes: [variable].into_iter().collect(),
             run: Box::new(move |_| {
-                // SAFETY: this operation declares to change the variable, just above.
-                drop(unsafe { runtime.chunks().get(number).memory_mut() }.take());
+                match &block {
+                    Some(block) => block.forget(),
+                    // SAFETY: this operation declares to change the variable, just above.
+                    None => drop(unsafe { runtime.chunks().get(number).memory_mut() }.take()),
+                }
                 Ok(())
             }),
         });

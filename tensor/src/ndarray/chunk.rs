@@ -168,6 +168,14 @@ impl Chunk {
         unsafe { (*self.placed.get()).as_ref() }
     }
 
+    /// The same, if it is on a device.
+    pub fn device_block(&self) -> Option<&DeviceBlock> {
+        match self.placed() {
+            Some(Placed::Device(block)) => Some(block),
+            _ => None,
+        }
+    }
+
     /// What is attached, if anything is.
     pub fn gradient(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
         // SAFETY: only `clear` changes it otherwise, and then nobody else has the record.

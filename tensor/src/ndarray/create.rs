@@ -42,12 +42,12 @@ impl Runtime {
     ///
     /// Memory of a GPU is made here, by the engine, and that of `cpu_pinned(i)` too if there is a
     /// `gpu(i)`, with which it is registered; that one is zero from the start. An array of a GPU
-    /// can be copied to and from, and no operator has a kernel for it.
+    /// can be copied to and from, and no operator of this crate has a kernel for it. One that is
+    /// made while a step is captured is the step's.
     ///
     /// # Errors
     /// Also [`UnsupportedContext`](ErrorKind::UnsupportedContext) if there is no such GPU;
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) and [`DeviceFailed`](ErrorKind::DeviceFailed);
-    /// [`Capturing`](ErrorKind::Capturing) for a GPU while a step is captured.
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) and [`DeviceFailed`](ErrorKind::DeviceFailed).
     ///
     /// ```
     /// use seriatim_tensor::{DType, ErrorKind, Runtime};

@@ -6,9 +6,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::ndarray::chunk::Placed;
 use crate::ndarray::frame::{Argument, Frame};
-use crate::shape::Layout;
 use crate::storage::device::DeviceBlock;
 
 /// How the memory of a blob is reached.
@@ -46,19 +44,12 @@ impl Reach {
 impl Frame {
     /// The memory of an array of a device. The caller has the array.
     pub fn device_block(&self, argument: Argument) -> Option<&DeviceBlock> {
-        match self.chunk(argument).placed() {
-            Some(Placed::Device(block)) => Some(block),
-            _ => None,
-        }
+        self.chunk(argument).device_block()
     }
 
-    /// Whether the elements lie one after the other, and are all of the memory if `all`.
-    pub fn lies_in_order(&self, argument: Argument, all: bool) -> bool {
-        let layout = self.layout(argument);
-        match all {
-            true => *layout == Layout::contiguous(layout.shape) && self.is_whole(argument),
-            false => layout.is_contiguous(),
-        }
+    /// Whether the elements lie one after the other.
+    pub fn lies_in_order(&self, argument: Argument) -> bool {
+        self.layout(argument).is_contiguous()
     }
 
     /// The array in memory of a device that begins here, to be read.

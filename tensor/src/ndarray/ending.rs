@@ -80,8 +80,8 @@ impl Ended {
     /// Frees the memory, behind all operations on it.
     pub fn end(mut self) {
         let chunk = self.runtime.chunks().get(self.number);
-        // Operations of a device have shares of its memory, and do not name the chunk. The last
-        // share that is dropped deletes the variable. That of a graph has ended with the graph.
+        // Operations of a device have shares of its memory, or are owners. The last share that is
+        // dropped deletes the variable. That of a graph has ended with the graph.
         if chunk.is_private() || matches!(chunk.placed(), Some(Placed::Device(_))) {
             self.is_done = true;
             return self.free(false);

@@ -178,6 +178,12 @@ impl Argument {
 }
 
 impl NDArray {
+    /// How an operation uses it that reaches it in another way: see [`Frame::used`].
+    pub(super) fn used(&self, covers: bool) -> Use {
+        let covers = covers && self.layout().is_all_of(self.elements());
+        Use { number: self.number(), variable: self.variable(), covers }
+    }
+
     /// Whether both may have an element in common.
     #[inline]
     pub(crate) fn overlaps(&self, other: &NDArray) -> bool {

@@ -105,7 +105,6 @@ impl Runtime {
         let within = |error: Error| error.within(format_args!("an array of {dtype} {shape} on {context}"));
         match context.device() {
             Device::Gpu => {
-                capturing::refuse("an array of a GPU is made")?;
                 let device = self.device(context).map_err(within)?;
                 let block = DeviceBlock::new(&device, bytes, self.storage().keeps(context)).map_err(within)?;
                 Ok(Some(self.counted(Placed::Device(block))))

@@ -11,17 +11,16 @@ use crate::ndarray::profiled;
 use crate::storage::Tag;
 
 impl NDArray {
-    /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, and
-    /// the slice may be changed afterwards: into the array, if nothing holds that up, and else into
-    /// memory of the storage, and from there by an operation.
+    /// Copies values into the array (`SyncCopyFromCPU`). They are copied in the call, and the slice
+    /// may be changed afterwards: into the array, if nothing holds that up, and else into memory of
+    /// the storage, and from there by an operation. To write a part of an array of a GPU takes all
+    /// of it to the processor and back.
     ///
     /// # Errors
     /// [`ShapeMismatch`](ErrorKind::ShapeMismatch) if there are not as many as the array has;
     /// [`UnsupportedType`](ErrorKind::UnsupportedType) if they are of another type;
     /// [`OutOfMemory`](ErrorKind::OutOfMemory);
-    /// [`OverlappingView`](ErrorKind::OverlappingView);
-    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for a part of an array of a GPU; those
-    /// of a push.
+    /// [`OverlappingView`](ErrorKind::OverlappingView); those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{DType, NDArray};

@@ -41,8 +41,7 @@ impl Op {
     /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) where the operator has no kernel, and
     /// for a view of an array of a GPU whose elements do not lie in order, and
     /// [`ContextMismatch`](ErrorKind::ContextMismatch) if only some arrays lie on a GPU, with the
-    /// operator, and the shapes and types of its arguments;
-    /// [`Capturing`](ErrorKind::Capturing) on a GPU while a step is captured; those of a push.
+    /// operator, and the shapes and types of its arguments; those of a push.
     ///
     /// ```
     /// use seriatim_tensor::{operator::Op, ErrorKind, NDArray};
@@ -148,7 +147,7 @@ impl Op {
             }
             call.add_state(state)?;
         }
-        call.add_resources(&inner.resources[1])?;
+        call.add_resources(device.as_ref(), &inner.resources[1])?;
         call.push(device)
     }
 
@@ -234,7 +233,7 @@ impl Op {
         for (place, array) in arguments.iter().enumerate() {
             call.add_input(array, place, outputs, (&inner.inplace, &mut copies))?;
         }
-        call.add_resources(&inner.resources[0])?;
+        call.add_resources(device.as_ref(), &inner.resources[0])?;
         call.push(device)
     }
 

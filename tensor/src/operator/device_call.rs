@@ -1,8 +1,8 @@
 //! A call on arrays of a device: an operation of that device, whose implementation queues kernels
 //! on the stream.
 //!
-//! Used by `kernel_call.rs`, whose calls come here with their device. The operation has shares of
-//! the memory of its arrays, since that is the engine's and does not go with their chunks.
+//! Used by `kernel_call.rs`, whose calls come here with their device. The operation owns its
+//! arrays, whose ends do not wait for it.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,9 @@ use crate::ndarray::profiled;
 use crate::operator::implementations::OnDevice;
 use crate::operator::kernel_call::KernelCall;
 use crate::request::OpReq;
+use crate::resource::manager::Granted;
 use crate::storage::device::DeviceBlock;
-use seriatim::RunContext;
+use seriatim::{Property, RunContext};
 use smallvec::SmallVec;
 use std::ptr::null_mut;
 
@@ -23,44 +24,49 @@ use std::ptr::null_mut;
 struct DeviceCall {
     call: KernelCall,
     device: OnDevice,
-    /// Those of inputs that are given, of auxiliary states, and of outputs that are written.
-    blocks: SmallVec<[DeviceBlock; 6]>,
 }
 
 impl KernelCall {
-    /// Pushes the operation to a device, where all arrays lie.
+    /// Pushes the operation to a device, where all arrays lie, or keeps it for the graph of a step.
     ///
     /// # Errors
-    /// [`Capturing`](ErrorKind::Capturing); [`UnsupportedContext`](ErrorKind::UnsupportedContext)
-    /// for an array whose elements do not lie in order; those of a push.
+    /// [`UnsupportedContext`](ErrorKind::UnsupportedContext) for an array whose elements do not lie
+    /// in order; those of a push.
     #[cold]
     pub(super) fn push_to(self, device: OnDevice) -> Result<(), Error> {
-        let within = |error: Error| error.within(self.described());
-        capturing::refuse("an operator of a GPU is called").map_err(within)?;
         let states = || self.auxiliary.iter().copied();
-        let is_read = self.arguments().all(|argument| self.frame.lies_in_order(argument, false));
-        if !is_read || !self.written().chain(states()).all(|argument| self.frame.lies_in_order(argument, true)) {
-            let message =
-                "a view of an array of a GPU is given, and its elements do not lie in order, or it is written \
-                           and shows a part of the array: give a copy of it";
-            return Err(within(Error::new(ErrorKind::UnsupportedContext, message)));
+        let all = || self.arguments().chain(states()).chain(self.written());
+        if !all().all(|argument| self.frame.lies_in_order(argument)) {
+            let message = "a view of an array of a GPU is given whose elements do not lie in order: give a copy of it";
+            let refused = Error::new(ErrorKind::UnsupportedContext, message);
+            return Err(refused.within(self.described()));
         }
-        let all = self.arguments().chain(states()).chain(self.written());
-        let blocks: Option<SmallVec<_>> = all.map(|argument| self.frame.device_block(argument).cloned()).collect();
-        let Some(blocks) = blocks else {
-            return Err(Error::new(ErrorKind::ContextMismatch, "an array lies elsewhere"));
-        };
-        let runtime = self.frame.runtime.clone();
-        let operation = runtime.engine().op(self.name()).context(device.context);
-        let operation = operation.reads(self.arguments().map(|argument| argument.variable)).writes(self.changed());
+        let (runtime, name, context) = (self.frame.runtime.clone(), self.name(), device.context);
+        let also_read: SmallVec<[_; 1]> = self.resources.iter().filter_map(Granted::read_variable).collect();
+        if capturing::is_active() {
+            let also_changed: SmallVec<[_; 1]> = self.resources.iter().map(Granted::variable).collect();
+            let (reads, changes) = self.uses();
+            let (place, uses) = ((context, Property::Normal), (reads.into_iter(), changes.into_iter()));
+            let call = DeviceCall { device, call: self };
+            let run = move |run: &RunContext<'_>| call.run(run).map_err(|error| error.within(call.call.described()));
+            return capturing::record_on(&runtime, (name, place), uses, (also_read, also_changed), run);
+        }
+        let operation = runtime.engine().op(name).context(context);
+        let operation = operation.reads(self.arguments().map(|argument| argument.variable).chain(also_read));
+        let operation = operation.writes(self.changed());
         let operation = if profiled::is_active() { operation.profiled() } else { operation };
-        let call = DeviceCall { device, blocks, call: self };
+        let call = DeviceCall { device, call: self };
         operation.push(move |run| call.run(run).map_err(|error| error.within(call.call.described())))?;
         Ok(())
     }
 }
 
 impl DeviceCall {
+    fn block(&self, argument: Argument) -> Result<&DeviceBlock, Error> {
+        let elsewhere = || Error::new(ErrorKind::ContextMismatch, "an array lies elsewhere");
+        self.call.frame.device_block(argument).ok_or_else(elsewhere)
+    }
+
     /// Where an array begins. One without elements is nowhere.
     fn base(&self, argument: Argument, address: impl FnOnce() -> Result<*mut u8, Error>) -> Result<*mut u8, Error> {
         if self.call.frame.shape(argument).size() == 0 {
@@ -71,13 +77,12 @@ impl DeviceCall {
 
     /// Runs on a thread of the device, which does not wait for what is queued.
     fn run(&self, run: &RunContext<'_>) -> Result<(), Error> {
-        let (call, mut blocks) = (&self.call, self.blocks.iter());
-        let mut next = || blocks.next().expect("each array that is used has brought its block");
+        let call = &self.call;
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
         for input in &call.inputs {
             let blob = match *input {
                 Some(argument) => {
-                    let block = next();
+                    let block = self.block(argument)?;
                     Some(call.frame.read_on_device(argument, self.base(argument, || block.address(run, false))?))
                 }
                 None => None,
@@ -89,18 +94,19 @@ impl DeviceCall {
         }
         let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
         for argument in call.auxiliary.iter().copied() {
-            let block = next();
+            let block = self.block(argument)?;
             auxiliary.push(call.frame.write_on_device(argument, self.base(argument, || block.changed(run))?));
         }
         let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
         let mut targets = SmallVec::<[Option<&DeviceBlock>; 3]>::new();
         for argument in call.outputs.iter().copied() {
-            let target = if argument.req.is_null() { None } else { Some(next()) };
+            let target = if argument.req.is_null() { None } else { Some(self.block(argument)?) };
             requests.push(argument.req);
             written.push(match target {
                 None => call.nothing(argument),
                 Some(block) => {
-                    let base = self.base(argument, || match argument.req.overwrites() {
+                    let covers = argument.req.overwrites() && call.frame.is_whole(argument);
+                    let base = self.base(argument, || match covers {
                         true => block.target(run),
                         false => block.changed(run),
                     })?;

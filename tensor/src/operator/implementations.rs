@@ -9,33 +9,15 @@ use crate::error::Error;
 use crate::ndarray::placing::no_kernel;
 use crate::operator::op::OpInner;
 use crate::operator::property::{Operator, OperatorProperty};
+use crate::storage::by_context::ByContext;
 use seriatim::{Context, Device};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The implementations that have been made.
 pub(crate) struct Implementations {
     /// For all memory of the processor, if the property has one.
     processor: Option<Box<dyn Operator>>,
-    devices: Link,
-}
-
-/// The next device of a list that only grows, so that calls look for theirs without a lock.
-type Link = OnceLock<Box<Made>>;
-
-struct Made {
-    one: OnDevice,
-    next: Link,
-}
-
-/// The implementation for a context behind a link, or the link at the end.
-fn find(mut link: &Link, context: Context) -> Result<&OnDevice, &Link> {
-    while let Some(made) = link.get() {
-        if made.one.context == context {
-            return Ok(&made.one);
-        }
-        link = &made.next;
-    }
-    Err(link)
+    devices: ByContext<OnDevice>,
 }
 
 /// The implementation for a device.
@@ -50,7 +32,7 @@ impl Implementations {
     pub fn of(property: &dyn OperatorProperty) -> Result<Implementations, Error> {
         let has_one = property.devices().contains(&Device::Cpu);
         let processor = has_one.then(|| property.create_operator(Context::cpu(0))).transpose()?;
-        Ok(Implementations { processor, devices: Link::new() })
+        Ok(Implementations { processor, devices: ByContext::new() })
     }
 
     /// The processor's.
@@ -71,22 +53,12 @@ impl OpInner {
     /// [`create_operator`](OperatorProperty::create_operator).
     #[cold]
     pub fn on_device(&self, context: Context) -> Result<OnDevice, Error> {
-        let mut end = match find(&self.implementations.devices, context) {
-            Ok(found) => return Ok(found.clone()),
-            Err(end) => end,
-        };
-        if !self.property.devices().contains(&context.device()) {
-            return Err(no_kernel(context));
-        }
-        let one = OnDevice { context, operator: Arc::from(self.property.create_operator(context)?) };
-        let mut new = Box::new(Made { one: one.clone(), next: Link::new() });
-        // If threads come here at once, all calls have what the first one made.
-        while let Err(back) = end.set(new) {
-            match find(end, context) {
-                Ok(found) => return Ok(found.clone()),
-                Err(later) => (end, new) = (later, back),
+        let made = self.implementations.devices.get_or_make(context, || {
+            if !self.property.devices().contains(&context.device()) {
+                return Err(no_kernel(context));
             }
-        }
-        Ok(one)
+            Ok(OnDevice { context, operator: Arc::from(self.property.create_operator(context)?) })
+        });
+        made.cloned()
     }
 }

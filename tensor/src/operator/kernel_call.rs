@@ -38,6 +38,8 @@ pub struct KernelCall {
     pub auxiliary: SmallVec<[Argument; 2]>,
     pub outputs: SmallVec<[Argument; 3]>,
     pub resources: SmallVec<[Granted; 1]>,
+    /// The arrays of a device. Their ends do not wait for operations, so these keep them.
+    kept: Vec<NDArray>,
 }
 
 /// Copies of inputs, which live until the call is pushed.
@@ -60,7 +62,15 @@ impl KernelCall {
             auxiliary: SmallVec::new(),
             outputs: SmallVec::new(),
             resources: SmallVec::new(),
+            kept: Vec::new(),
         }
+    }
+
+    fn add(&mut self, array: &NDArray) -> Result<Argument, Error> {
+        if array.is_on_device() {
+            self.kept.push(array.clone());
+        }
+        self.frame.add(array)
     }
 
     /// Adds the outputs. Those in the same memory give out no slices.
@@ -69,7 +79,8 @@ impl KernelCall {
             let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
             let shared = others.any(|(_, (other, _))| array.overlaps(other));
             self.elements += if req.is_null() { 0 } else { array.size() };
-            self.outputs.push(self.frame.add(array)?.written(*req, shared));
+            let argument = self.add(array)?.written(*req, shared);
+            self.outputs.push(argument);
         }
         Ok(())
     }
@@ -96,10 +107,13 @@ impl KernelCall {
         }
         self.elements += array.size();
         if is_copied {
-            copies.push(array.copy()?);
-            self.inputs.push(Some(self.frame.add(&copies[copies.len() - 1])?));
+            let copy = array.copy()?;
+            let argument = self.add(&copy)?;
+            self.inputs.push(Some(argument));
+            copies.push(copy);
         } else {
-            self.inputs.push(Some(self.frame.add(array)?.beside(shared)));
+            let argument = self.add(array)?.beside(shared);
+            self.inputs.push(Some(argument));
         }
         Ok(())
     }
@@ -111,14 +125,15 @@ impl KernelCall {
 
     /// Adds an auxiliary state.
     pub fn add_state(&mut self, state: &NDArray) -> Result<(), Error> {
-        self.auxiliary.push(self.frame.add(state)?);
+        let argument = self.add(state)?;
+        self.auxiliary.push(argument);
         Ok(())
     }
 
-    /// Asks for resources.
-    pub fn add_resources(&mut self, requests: &[ResourceRequest]) -> Result<(), Error> {
+    /// Asks for resources, of the device where the call runs.
+    pub fn add_resources(&mut self, device: Option<&OnDevice>, requests: &[ResourceRequest]) -> Result<(), Error> {
         if !requests.is_empty() {
-            self.resources = capturing::grant(&self.frame.runtime, requests)?;
+            self.resources = capturing::grant(&self.frame.runtime, device.map(|device| device.context), requests)?;
         }
         Ok(())
     }
@@ -156,15 +171,20 @@ impl KernelCall {
         Ok(())
     }
 
-    /// Keeps the call for the graph of a step.
-    fn record(self) -> Result<(), Error> {
-        let reads: SmallVec<[Use; 6]> = self.arguments().map(|argument| self.frame.used(argument, false)).collect();
+    /// How it uses its arrays: what it reads, and what it changes.
+    pub(super) fn uses(&self) -> (SmallVec<[Use; 6]>, SmallVec<[Use; 4]>) {
+        let reads = self.arguments().map(|argument| self.frame.used(argument, false));
         let written = self.written().map(|output| self.frame.used(output, output.req.overwrites()));
         let states = self.auxiliary.iter().map(|argument| self.frame.used(*argument, false));
-        let changed: SmallVec<[Use; 4]> = states.chain(written).collect();
+        (reads.collect(), states.chain(written).collect())
+    }
+
+    /// Keeps the call for the graph of a step.
+    fn record(self) -> Result<(), Error> {
         let resources: SmallVec<[Variable; 1]> = self.resources.iter().map(Granted::variable).collect();
         let (runtime, name) = (self.frame.runtime.clone(), self.name());
-        let uses = (reads.into_iter(), changed.into_iter());
+        let (reads, changes) = self.uses();
+        let uses = (reads.into_iter(), changes.into_iter());
         capturing::record(&runtime, name, uses, (resources.into_iter(), self.elements), move |run| {
             self.run(run).map_err(|error| error.within(self.described()))
         })

@@ -8,9 +8,9 @@
 //! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
 //! move elements in `shaping/`, those that go by places in `picking/`, and those of networks in
 //! `layers/`. `map.rs`, `element_copy.rs`, `ordered.rs`, `products.rs`, `reduction.rs` with
-//! `fold.rs`, and `parts.rs` have what several of them do. `arithmetic.rs`, `along.rs`, `views.rs`,
-//! `random.rs` and `seed.rs` have the methods of arrays, and `tape.rs` what is recorded for
-//! gradients, with `function.rs` for what programs differentiate themselves.
+//! `fold.rs`, and `parts.rs` have what several of them do. `arithmetic.rs`, `along.rs`, `views.rs`
+//! and `random.rs` have the methods of arrays, and `tape.rs` what is recorded for gradients, with
+//! `function.rs` for what programs differentiate themselves.
 
 mod activation;
 mod along;
@@ -41,7 +41,6 @@ mod random;
 mod reduce;
 mod reduction;
 mod registry;
-mod seed;
 mod shaping;
 mod shuffle;
 mod simple;

@@ -1,251 +1,107 @@
-//! What operators ask for beside their arguments: random numbers and temporary space. Each resource
-//! has a variable, and an operation that uses it changes that, so users take turns in push order.
+//! The resources of a runtime: random numbers and temporary space. Each resource has a variable, and
+//! an operation that uses it changes that, so users take turns in push order.
 //!
-//! Used by `ndarray/runtime.rs`, which keeps a [`Manager`], and by `operator/call.rs`, which takes
-//! resources for an operation; `operator/kernel_call.rs` borrows them in it.
+//! Used by `ndarray/runtime.rs`, which keeps a [`Manager`], and by `ndarray/capturing.rs`, which
+//! takes resources for calls. `granted.rs` has what operators ask for and get.
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::Element;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::resource::dealt::{Dealt, MOST_GENERATORS};
+pub(crate) use crate::resource::granted::Granted;
+use crate::resource::granted::{DeviceRandom, ResourceRequest, Seeds, Space};
 use crate::resource::philox::Philox;
-use crate::storage::{Handle, Storage, Tag};
-use seriatim::{Context, Data, Engine, RefMut, Variable};
+use crate::storage::by_context::ByContext;
+use crate::storage::device::DeviceSpace;
+use seriatim::gpu::DeviceHandle;
+use seriatim::{Context, Data, Engine, Variable};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::OnceLock;
 
-/// The most generators that a runtime has.
-pub(crate) const MOST_GENERATORS: usize = 64;
-
-/// The most temporary spaces that one call gets.
-const MOST_SPACES: usize = 8;
-
-/// What an operator asks for.
-///
-/// ```
-/// use seriatim_tensor::resource::ResourceRequest;
-/// assert_ne!(ResourceRequest::Random, ResourceRequest::TempSpace);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ResourceRequest {
-    /// A generator of random numbers (`kRandom`).
-    Random,
-    /// Memory that is the operation's while it runs (`kTempSpace`).
-    TempSpace,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Granted {
-    Random(Data<Philox>),
-    TempSpace(Data<Space>),
-}
-
-/// The blocks of a temporary space, which grow as operations ask for more.
-#[derive(Debug, Default)]
-pub(crate) struct Space {
-    /// Where the operator runs.
-    own: Option<Handle>,
-    /// Of the processor.
-    host: Option<Handle>,
-}
-
-/// The resources of a runtime: as many generators and temporary spaces as it was made with.
+/// The resources of a runtime: as many generators and temporary spaces as it was made with, for the
+/// processor and for each device.
 #[derive(Debug)]
 pub(crate) struct Manager {
     /// Generator *i* draws from stream *i* of the seed.
-    generators: Vec<Data<Philox>>,
-    /// Spaces for the first request of a call, for its second, and so on, made when a call needs
-    /// them.
-    spaces: [OnceLock<Vec<Data<Space>>>; MOST_SPACES],
-    /// How many spaces there are for each request.
-    count: usize,
-    /// How many generators and spaces were granted: they are dealt out in turn.
-    dealt_generators: AtomicUsize,
-    dealt_spaces: AtomicUsize,
+    processor: Dealt<Data<Philox>, Data<Space>>,
+    /// Made when a call first asks for one of a device.
+    devices: ByContext<OfDevice>,
+    /// The last seed, for the generators of devices.
+    seeds: Data<Seeds>,
+}
+
+type OfDevice = Dealt<Data<DeviceRandom>, DeviceSpace>;
+
+/// The stream of a generator of a device: none of another device, nor of the processor.
+fn stream(context: Context, generator: usize) -> u64 {
+    (context.id() as u64 + 1) << 32 | generator as u64
 }
 
 impl Manager {
     pub fn new(engine: &Engine, generators: usize, spaces: usize) -> Manager {
         let streams = 0..generators.clamp(1, MOST_GENERATORS) as u64;
-        Manager {
-            generators: streams.map(|stream| Data::new(engine, Philox::new(0, stream))).collect(),
-            spaces: [const { OnceLock::new() }; MOST_SPACES],
-            count: spaces.max(1),
-            dealt_generators: AtomicUsize::new(0),
-            dealt_spaces: AtomicUsize::new(0),
-        }
+        let generators = streams.map(|stream| Data::new(engine, Philox::new(0, stream))).collect();
+        let seeds = Data::new(engine, Seeds::default());
+        Manager { processor: Dealt::new(generators, spaces.max(1)), devices: ByContext::new(), seeds }
     }
 
-    /// All generators, in the order of their streams.
+    /// All generators of the processor, in the order of their streams.
     pub fn generators(&self) -> &[Data<Philox>] {
-        &self.generators
+        self.processor.generators()
     }
 
-    /// The generator for the next draw.
+    /// Those of a device.
+    pub fn device_generators(&self, engine: &Engine, context: Context) -> Result<&[Data<DeviceRandom>], Error> {
+        Ok(self.of_device(engine, context)?.generators())
+    }
+
+    /// The seed that generators of devices follow.
+    pub fn seeds(&self) -> &Data<Seeds> {
+        &self.seeds
+    }
+
+    /// The generator for the next draw on the processor.
     pub fn next_generator(&self) -> &Data<Philox> {
-        &self.generators[self.dealt_generators.fetch_add(1, Relaxed) % self.generators.len()]
+        self.processor.next_generator()
     }
 
-    /// Has the next draw be by the first generator, so numbers follow from the seed and from the
-    /// calls after it.
+    /// Has the next draw be by the first generator, of one device or of all contexts.
     pub fn deal_from_first(&self) {
-        self.dealt_generators.store(0, Relaxed);
+        self.processor.deal_from_first();
+        self.devices.iter().for_each(Dealt::deal_from_first);
     }
 
-    /// What a call asks for. Requests of one kind get different resources.
-    pub fn grant(&self, engine: &Engine, requests: &[ResourceRequest]) -> Result<SmallVec<[Granted; 1]>, Error> {
-        let draws = requests.iter().filter(|request| **request == ResourceRequest::Random).count();
-        if draws > self.generators.len() {
-            let message = format!(
-                "an operator asks for {draws} generators, and there are {}: make the runtime with more by \
-                 RuntimeBuilder::generators, up to {MOST_GENERATORS}",
-                self.generators.len()
-            );
-            return Err(Error::new(ErrorKind::BadParameter, message));
-        }
-        let mut next = if draws == 0 { 0 } else { self.dealt_generators.fetch_add(draws, Relaxed) };
-        let mut spaces = self.spaces.iter();
-        let each = requests.iter().map(|request| match request {
-            ResourceRequest::Random => {
-                let generator = &self.generators[next % self.generators.len()];
-                next = next.wrapping_add(1);
-                Ok(Granted::Random(generator.clone()))
-            }
-            ResourceRequest::TempSpace => {
-                let Some(alike) = spaces.next() else {
-                    let message = format!("an operator asks for more than {MOST_SPACES} temporary spaces: divide one");
-                    return Err(Error::new(ErrorKind::BadParameter, message));
-                };
-                let alike =
-                    alike.get_or_init(|| (0..self.count).map(|_| Data::new(engine, Space::default())).collect());
-                Ok(Granted::TempSpace(alike[self.dealt_spaces.fetch_add(1, Relaxed) % self.count].clone()))
-            }
-        });
-        each.collect()
+    fn of_device(&self, engine: &Engine, context: Context) -> Result<&OfDevice, Error> {
+        self.devices.get_or_make(context, || {
+            let streams = (0..self.generators().len()).map(|generator| stream(context, generator));
+            let generators = streams.map(|stream| Data::new(engine, DeviceRandom::new(stream))).collect();
+            Ok(Dealt::new(generators, self.processor.count()))
+        })
     }
 
-    /// The variables, to be deleted with the runtime.
-    pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
-        let spaces = self.spaces.iter().filter_map(OnceLock::get).flatten();
-        spaces.map(Data::variable).chain(self.generators.iter().map(Data::variable))
-    }
-}
-
-impl Granted {
-    /// Temporary space with a variable of its own, which the caller deletes.
-    pub fn own_space(engine: &Engine) -> Granted {
-        Granted::TempSpace(Data::new(engine, Space::default()))
-    }
-
-    pub fn variable(&self) -> Variable {
-        match self {
-            Granted::Random(random) => random.variable(),
-            Granted::TempSpace(space) => space.variable(),
-        }
-    }
-
-    /// Borrows it, in an operation that has declared that it changes the variable.
-    pub fn lend(&self, storage: &Storage) -> Result<Resource<'_>, Error> {
-        let lent = match self {
-            Granted::Random(random) => Lent::Random(random.write()?),
-            Granted::TempSpace(space) => Lent::TempSpace(space.write()?, storage.clone()),
+    /// What a call asks for, of a device if its arrays lie there.
+    pub fn grant(
+        &self,
+        engine: &Engine,
+        device: Option<&DeviceHandle>,
+        requests: &[ResourceRequest],
+    ) -> Result<SmallVec<[Granted; 1]>, Error> {
+        let Some(device) = device else {
+            let make = || Ok(Data::new(engine, Space::default()));
+            let random = |random: &Data<Philox>| Granted::Random(random.clone());
+            let space = |space: &Data<Space>| Granted::TempSpace(space.clone());
+            return self.processor.grant(requests, make, (random, space));
         };
-        Ok(Resource { variable: self.variable(), lent })
-    }
-}
-
-enum Lent<'a> {
-    Random(RefMut<'a, Philox>),
-    TempSpace(RefMut<'a, Space>, Storage),
-}
-
-/// A resource that an operation has while it runs, from the context of the operator.
-pub struct Resource<'a> {
-    variable: Variable,
-    lent: Lent<'a>,
-}
-
-impl Resource<'_> {
-    /// What it is.
-    pub fn request(&self) -> ResourceRequest {
-        match self.lent {
-            Lent::Random(_) => ResourceRequest::Random,
-            Lent::TempSpace(..) => ResourceRequest::TempSpace,
-        }
+        let random = |random: &Data<DeviceRandom>| Granted::DeviceRandom(random.clone(), self.seeds.clone());
+        let space = |space: &DeviceSpace| Granted::DeviceSpace(space.clone());
+        let of_device = self.of_device(engine, device.context())?;
+        of_device.grant(requests, || DeviceSpace::new(device), (random, space))
     }
 
-    /// The variable that operations change which have the resource.
-    pub fn variable(&self) -> Variable {
-        self.variable
-    }
-
-    /// Space for so many elements. What is in it is undefined, but zeros for `bool`. A second call
-    /// gives the same memory.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory); [`BadParameter`](ErrorKind::BadParameter) if the
-    /// resource is a generator.
-    pub fn get_space<T: Element>(&mut self, elements: usize) -> Result<&mut [T], Error> {
-        let (space, storage) = self.space()?;
-        grown(&mut space.own, storage, elements)
-    }
-
-    /// The same in memory of the processor, wherever the operator runs. It is other memory than
-    /// that of [`get_space`](Resource::get_space).
-    ///
-    /// # Errors
-    /// Those of [`get_space`](Resource::get_space).
-    pub fn get_host_space<T: Element>(&mut self, elements: usize) -> Result<&mut [T], Error> {
-        let (space, storage) = self.space()?;
-        grown(&mut space.host, storage, elements)
-    }
-
-    fn space(&mut self) -> Result<(&mut Space, &Storage), Error> {
-        match &mut self.lent {
-            Lent::TempSpace(space, storage) => Ok((space, storage)),
-            Lent::Random(_) => {
-                let message = "a random generator was asked for space: ask for ResourceRequest::TempSpace";
-                Err(Error::new(ErrorKind::BadParameter, message))
-            }
-        }
-    }
-
-    /// The generator. Draws change it, and the next operation goes on behind them.
-    ///
-    /// # Errors
-    /// [`BadParameter`](ErrorKind::BadParameter) if the resource is temporary space.
-    pub fn get_random(&mut self) -> Result<&mut Philox, Error> {
-        match &mut self.lent {
-            Lent::Random(random) => Ok(random),
-            Lent::TempSpace(..) => {
-                let message = "temporary space was asked for random numbers: ask for ResourceRequest::Random";
-                Err(Error::new(ErrorKind::BadParameter, message))
-            }
-        }
-    }
-}
-
-/// The elements of a block, which is made anew if it has not room for them.
-fn grown<'a, T: Element>(
-    block: &'a mut Option<Handle>,
-    storage: &Storage,
-    elements: usize,
-) -> Result<&'a mut [T], Error> {
-    let bytes = elements.checked_mul(size_of::<T>()).ok_or_else(|| {
-        Error::new(ErrorKind::TooLarge, format!("temporary space for {elements} elements is more than memory has"))
-    })?;
-    if block.as_ref().is_none_or(|block| block.size() < bytes) {
-        // Given back first: the new block may be the same.
-        *block = None;
-        *block = Some(storage.alloc_as(Tag::NONE, bytes, Context::cpu(0))?);
-    }
-    Ok(block.as_mut().expect("it was made above").elements_mut::<T>(elements))
-}
-
-impl std::fmt::Debug for Resource<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Resource({:?}, {:?})", self.request(), self.variable)
+    /// The variables to be deleted with the runtime. Spaces of devices end with their last handle.
+    pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
+        let generators = self.generators().iter().map(Data::variable);
+        let of_devices = self.devices.iter().flat_map(Dealt::generators).map(Data::variable);
+        let spaces = self.processor.spaces().map(Data::variable);
+        generators.chain(of_devices).chain(spaces).chain([self.seeds.variable()])
     }
 }

@@ -81,6 +81,39 @@ impl Philox {
         self.drawn = 4;
     }
 
+    /// Moves on by so many blocks of four words, and returns a generator that begins with them: for
+    /// code that draws somewhere else, such as a kernel of a GPU. It is handed the
+    /// [`seed`](Philox::seed), the [`stream`](Philox::stream) and the [`counter`](Philox::counter).
+    ///
+    /// Block *i* is Philox 4×32-10 of the key `[seed, seed >> 32]` and of the counter
+    /// `[counter + i, (counter + i) >> 32, stream, stream >> 32]`, the lower 32 bits of each.
+    ///
+    /// ```
+    /// # use seriatim_tensor::resource::Philox;
+    /// use rand_core::RngCore;
+    /// let mut generator = Philox::new(1, 2);
+    /// let mut kernel = generator.reserve(10);
+    /// assert_eq!((kernel.seed(), kernel.stream(), kernel.counter()), (1, 2, 0));
+    /// assert_eq!(generator.counter(), 10);
+    /// assert_eq!(kernel.next_u32(), Philox::new(1, 2).next_u32());
+    /// ```
+    pub fn reserve(&mut self, blocks: u64) -> Philox {
+        let mut reserved = self.clone();
+        // What is left of the last block is left out.
+        reserved.skip(0);
+        self.skip(blocks);
+        reserved
+    }
+
+    /// Its seed.
+    ///
+    /// ```
+    /// assert_eq!(seriatim_tensor::resource::Philox::new(1, 2).seed(), 1);
+    /// ```
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The number of the next block.
     ///
     /// ```

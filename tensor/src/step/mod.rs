@@ -248,8 +248,8 @@ impl<R> Step<R> {
     /// Copies values into the inputs.
     fn take_in(&self, inputs: &[&NDArray]) -> Result<(), Error> {
         self.check(inputs)?;
-        let others = inputs.iter().zip(&self.inputs).filter(|(given, own)| given.id() != own.id());
-        others.map(|(given, own)| given.copy_to(own)).collect()
+        let mut others = inputs.iter().zip(&self.inputs).filter(|(given, own)| given.id() != own.id());
+        others.try_for_each(|(given, own)| given.copy_to(own))
     }
 
     fn check(&self, inputs: &[&NDArray]) -> Result<(), Error> {

@@ -105,6 +105,11 @@ impl DeviceBlock {
         self.target(run)
     }
 
+    /// Counts as new again, for an operation that has declared to change the array.
+    pub fn forget(&self) {
+        self.share.written.store(false, Relaxed);
+    }
+
     /// Says that an operation which has declared to change the array has queued what writes all of
     /// it.
     pub fn note_written(&self) {
@@ -112,9 +117,40 @@ impl DeviceBlock {
     }
 }
 
+/// Temporary space of a device: memory that operations have one after the other, and that grows
+/// with what they ask for. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceSpace(DeviceData<u8>);
+
+impl DeviceSpace {
+    /// A space without bytes.
+    pub fn new(device: &DeviceHandle) -> Result<DeviceSpace, Error> {
+        // SAFETY: only operators get its address, and say of what they read that they wrote it.
+        Ok(DeviceSpace(unsafe { DeviceData::uninit(device, 0) }?))
+    }
+
+    pub fn variable(&self) -> seriatim::Variable {
+        self.0.variable()
+    }
+
+    /// The address of so many bytes, for an operation of the device that has declared to change the
+    /// space.
+    pub fn address(&self, run: &RunContext<'_>, bytes: usize) -> Result<*mut u8, Error> {
+        // SAFETY: as above.
+        Ok(unsafe { self.0.grow_on(run, bytes) }?.raw().cast())
+    }
+}
+
 /// Pinned memory for the values of an array, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Staging(pub PinnedData<u8>);
+
+fn check_bool<T: Element>(bytes: &[u8]) -> Result<(), Error> {
+    if T::DTYPE == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
+        return Err(Error::new(ErrorKind::BadFormat, "a byte of an array of bool is neither 0 nor 1"));
+    }
+    Ok(())
+}
 
 impl Staging {
     /// With zeros.
@@ -131,15 +167,24 @@ impl Staging {
 
     /// Has a closure write the elements.
     pub fn write<T: Element>(&self, write: impl FnOnce(&mut [T])) -> Result<(), Error> {
-        let mut bytes = self.0.write()?;
         if T::DTYPE == DType::Bool {
-            bytes.fill(0);
+            self.0.write()?.fill(0);
         }
-        // SAFETY: every pattern of bits is a value of an `Element` but `bool`, handled above. The
-        // bytes are borrowed exclusively, and each is initialised.
+        self.change(write)
+    }
+
+    /// Has a closure change the elements.
+    ///
+    /// # Errors
+    /// Those of [`read`](Staging::read).
+    pub fn change<T: Element>(&self, change: impl FnOnce(&mut [T])) -> Result<(), Error> {
+        let mut bytes = self.0.write()?;
+        check_bool::<T>(&bytes)?;
+        // SAFETY: every pattern of bits is a value of an `Element` but `bool`, which was looked at.
+        // The bytes are borrowed exclusively, and each is initialised.
         let (before, elements, _) = unsafe { bytes.align_to_mut::<T>() };
         assert!(before.is_empty(), "pinned memory is aligned to 64 bytes");
-        write(elements);
+        change(elements);
         Ok(())
     }
 
@@ -150,9 +195,7 @@ impl Staging {
     /// nor 1, which somebody has written who borrowed the memory by DLPack.
     pub fn read<T: Element>(&self, read: impl FnOnce(&[T]) -> Result<(), Error>) -> Result<(), Error> {
         let bytes = self.0.read()?;
-        if T::DTYPE == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
-            return Err(Error::new(ErrorKind::BadFormat, "a byte of an array of bool is neither 0 nor 1"));
-        }
+        check_bool::<T>(&bytes)?;
         // SAFETY: every pattern of bits is a value of an `Element` but `bool`, which was looked at.
         // The bytes are borrowed, and each is initialised.
         let (before, elements, _) = unsafe { bytes.align_to::<T>() };

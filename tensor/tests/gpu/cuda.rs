@@ -4,7 +4,8 @@
 use crate::client::{self, Count, Fault, Standin};
 use crate::implementations::{self, Kernel};
 use crate::programs::program;
-use crate::{builder, check_pools_of_contexts, simple, CONTEXTS, GPU, KINDS};
+use crate::resources::{self, Draw};
+use crate::{builder, check_pools_of_contexts, simple, steps, CONTEXTS, GPU, KINDS};
 use seriatim::{Context, Kind, RunContext};
 use seriatim_tensor::{dlpack, DType, Error, ErrorKind, Runtime};
 use std::process::Command;
@@ -135,6 +136,37 @@ fn queued(run: &RunContext<'_>, kernel: Kernel) {
         0
     });
     assert_eq!(code, 0);
+}
+
+/// As `queued`.
+fn drawn_queued(run: &RunContext<'_>, draw: Draw) {
+    let stream = run.stream().expect("there is one on a GPU").raw();
+    let mut draw = Some(draw);
+    let code = client::queue(stream, move || {
+        let Some(draw) = draw.take() else { return INVALID };
+        let to = client::memory(draw.to as u64, draw.count * size_of::<f32>(), true, 3);
+        assert!(!to.is_null(), "{draw:?}");
+        // SAFETY: the stand-in has said where the memory is, and that it may be accessed.
+        unsafe { draw.run(to.cast()) };
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn space_numbers_and_steps_of_a_gpu_over_the_driver() {
+    let standin = Standin::begin(1, 60);
+    for (seed, kind) in (1..=15).zip(KINDS.into_iter().cycle()) {
+        standin.again(seed, [20, 60, 200][seed as usize % 3]);
+        standin.devices(2);
+        let runtime = runtime(kind);
+        resources::space_and_numbers_of_a_gpu(&runtime, queued, drawn_queued);
+        steps::a_step_gives_what_its_calls_give(&runtime, queued);
+        steps::arrays_of_a_step_are_new_in_each_run(&runtime, queued);
+        steps::a_training_step_goes_through_a_gpu(&runtime, queued);
+        end(runtime);
+        assert_eq!((standin.reports(), standin.count(Count::Allocations)), (vec![], 0), "seed {seed} on {kind}");
+    }
 }
 
 #[test]

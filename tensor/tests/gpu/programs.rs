@@ -35,7 +35,7 @@ pub fn program(runtime: &Runtime, contexts: &[Context], seed: u64, steps: usize)
         let is_on_device = pairs[to].array.context().device() == Device::Gpu;
         match draws.below(8) {
             0 | 1 if from != to => {
-                let (turns, lands) = (draws.below(3) == 0, draws.below(3) == 0 && !is_on_device);
+                let (turns, lands) = (draws.below(3) == 0, draws.below(3) == 0);
                 let source = if turns { source.transpose().map_err(said)? } else { source };
                 let target = pairs[to].array.clone();
                 let target = if lands { target.transpose().map_err(said)? } else { target };
@@ -69,7 +69,7 @@ pub fn program(runtime: &Runtime, contexts: &[Context], seed: u64, steps: usize)
                 let array = runtime.zeros_in(shape, DType::I32, context).map_err(said)?;
                 pairs[to] = Pair { array, values: vec![0; side * side] };
             }
-            6 if from != to && !is_on_device => {
+            6 if from != to => {
                 let first = draws.below(side);
                 let rows = |array: &NDArray| array.slice(0, first, side, 1);
                 rows(&source).and_then(|source| source.copy_to(&rows(&pairs[to].array)?)).map_err(said)?;
