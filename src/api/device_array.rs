@@ -70,20 +70,29 @@ pub struct End<'a> {
     pub(crate) is_on_device: bool,
 }
 
-/// The lease of an array of `length` elements, and whether its memory is late: an operation waits
-/// for it.
+/// So many elements in bytes.
+///
+/// # Errors
+/// [`OutOfMemory`](ErrorKind::OutOfMemory).
+pub(crate) fn bytes_of<T>(length: usize) -> Result<usize, Error> {
+    length.checked_mul(size_of::<T>()).ok_or_else(|| {
+        let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
+        Error::new(ErrorKind::OutOfMemory, message)
+    })
+}
+
+/// The lease of an array of `length` elements in a buffer with room for at least so many, and
+/// whether its memory is late: an operation waits for it.
 pub(crate) fn lease<T: Plain>(
     device: &DeviceHandle,
     kind: MemoryKind,
     length: usize,
+    room: usize,
 ) -> Result<(Data<Lease>, bool), Error> {
     let core = device.engine().core();
-    let Some(bytes) = length.checked_mul(size_of::<T>()) else {
-        let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
-        return Err(Error::new(ErrorKind::OutOfMemory, message));
-    };
+    let (used, bytes) = (bytes_of::<T>(length)?, bytes_of::<T>(room.max(length))?);
     let variable = device.engine().new_variable();
-    match Lease::new(core, device.context(), kind, bytes, variable) {
+    match Lease::new(core, device.context(), kind, (used, bytes), variable) {
         Ok(lease) if lease.is_late() => Ok((wait_for_memory(core, lease, variable)?, true)),
         Ok(lease) => Ok((Data::of(variable, lease), false)),
         Err(error) => {
@@ -181,4 +190,12 @@ pub(crate) fn write_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMe
     check_device(&lease, run)?;
     note(data, true, run)?;
     lease.memory()
+}
+
+/// The same, of at least so many bytes. If there are not so many, the lease gets other memory.
+pub(crate) fn grow_on(data: &Data<Lease>, bytes: usize, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+    let mut lease = data.write()?;
+    check_device(&lease, run)?;
+    note(data, true, run)?;
+    lease.grow(bytes)
 }

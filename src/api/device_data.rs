@@ -7,7 +7,7 @@
 //! `src/engine/gpu/lease.rs`, copies in `src/api/copy.rs`.
 
 use crate::api::data::Data;
-use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
+use crate::api::device_array::{bytes_of, grow_on, lease, read_on, write_on, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
 use crate::api::pinned_data::PinnedData;
 use crate::device::memory::{MemoryKind, Plain};
@@ -80,7 +80,7 @@ impl<T: Plain> DeviceData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn zeros(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
-        let array = DeviceData::taken(device, length)?;
+        let array = DeviceData::taken(device, length, length)?;
         let target = array.data.clone();
         device.engine().op("zeros").context(device.context()).write(&array.data).push(move |run| {
             let target = target.write()?;
@@ -109,7 +109,7 @@ impl<T: Plain> DeviceData<T> {
     /// ```
     pub fn from_slice(device: &DeviceHandle, values: &[T]) -> Result<DeviceData<T>, Error> {
         let staged = PinnedData::from_slice(device, values)?;
-        let array = DeviceData::taken(device, values.len())?;
+        let array = DeviceData::taken(device, values.len(), values.len())?;
         device.engine().copy(&staged, &array)?;
         Ok(array)
     }
@@ -137,13 +137,35 @@ impl<T: Plain> DeviceData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub unsafe fn uninit(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
-        DeviceData::taken(device, length)
+        DeviceData::taken(device, length, length)
+    }
+
+    /// The same in memory with room for at least `room` elements: for a program that rounds sizes
+    /// more than the engine does, so that more arrays get the memory of earlier ones.
+    ///
+    /// # Safety
+    /// As [`DeviceData::uninit`].
+    ///
+    /// # Errors
+    /// Those of [`DeviceData::zeros`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate, MemoryKind}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// // SAFETY: nothing reads it.
+    /// let x = unsafe { DeviceData::<u8>::uninit_with_room(&gpu, 100, 4096) }?;
+    /// assert_eq!((x.len(), gpu.memory(MemoryKind::Device).in_use), (100, 4096));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub unsafe fn uninit_with_room(device: &DeviceHandle, length: usize, room: usize) -> Result<DeviceData<T>, Error> {
+        DeviceData::taken(device, length, room)
     }
 
     /// An array of what its memory held before. Any bytes are values, but they are those of earlier
     /// arrays: every caller fills it.
-    fn taken(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
-        let (data, _) = lease::<T>(device, MemoryKind::Device, length)?;
+    fn taken(device: &DeviceHandle, length: usize, room: usize) -> Result<DeviceData<T>, Error> {
+        let (data, _) = lease::<T>(device, MemoryKind::Device, length, room)?;
         Ok(DeviceData { data, length, context: device.context(), of: PhantomData })
     }
 
@@ -223,6 +245,44 @@ impl<T: Plain> DeviceData<T> {
     /// [`DeviceData`] has an example.
     pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
         write_on(&self.data, run)
+    }
+
+    /// The array's memory, for an operation of its device that has declared to change it and needs
+    /// room for `length` elements: temporary space, of which only the operation knows how much it
+    /// needs. If the array has not so much, it gets other memory, at least twice as large if there
+    /// is so much. [`len`](DeviceData::len) stays, and so do copies, which go by it.
+    ///
+    /// The memory before is kept until the array is dropped, as the device may still use it.
+    ///
+    /// Worst case: the driver is asked for memory, and to free what is kept; it may wait for the
+    /// device meanwhile.
+    ///
+    /// # Safety
+    /// As [`DeviceData::uninit`]: in other memory nothing has been written.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory), after which the array is as it was; those of
+    /// [`DeviceData::read_on`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// // SAFETY: nothing reads it that was not written in the same operation.
+    /// let space = unsafe { DeviceData::<f32>::uninit(&engine.device(Context::gpu(0))?, 0) }?;
+    /// for length in [1000, 10, 2000] {
+    ///     let space = space.clone();
+    ///     engine.op("kernel").context(Context::gpu(0)).write(&space).push(move |run| {
+    ///         // SAFETY: as above.
+    ///         let memory = unsafe { space.grow_on(run, length) }?;
+    ///         // A real operation gives it, and run.stream(), to a kernel.
+    ///         Ok::<(), seriatim::Error>(drop(memory))
+    ///     })?;
+    /// }
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub unsafe fn grow_on(&self, run: &RunContext<'_>, length: usize) -> Result<RawMemory, Error> {
+        grow_on(&self.data, bytes_of::<T>(length)?, run)
     }
 }
 

@@ -102,7 +102,7 @@ impl<T: Plain> PinnedData<T> {
 
     /// Makes an array of so many values, or zeros.
     fn made(device: &DeviceHandle, length: usize, values: Option<&[T]>) -> Result<PinnedData<T>, Error> {
-        let (data, is_late) = lease::<T>(device, MemoryKind::Pinned, length)?;
+        let (data, is_late) = lease::<T>(device, MemoryKind::Pinned, length, length)?;
         let arrival = is_late.then(LateFill::default);
         let array = PinnedData { data, length, context: device.context(), arrival, of: PhantomData };
         match &array.arrival {

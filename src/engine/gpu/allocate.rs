@@ -84,6 +84,29 @@ impl Gpu {
         })
     }
 
+    /// Takes a buffer that the device is done with, for an operation that runs: what it would come
+    /// after otherwise is settled. What has to be freed for it is freed here, so this may wait for
+    /// the device.
+    pub fn take_idle_buffer(
+        &self,
+        core: &Core,
+        fleet: &Fleet,
+        kind: MemoryKind,
+        bytes: usize,
+    ) -> Result<Buffer, Error> {
+        let mut busy = Vec::new();
+        let found = loop {
+            match self.take_buffer(core, fleet, kind, bytes, false) {
+                Ok(Taken::Now(buffer)) if owes(&buffer.owed, fleet) == Owes::Nothing => break Ok(buffer),
+                Ok(Taken::Now(buffer)) => busy.push(buffer),
+                Ok(Taken::Later(_)) => unreachable!("nobody waits"),
+                Err(error) => break Err(error),
+            }
+        };
+        busy.into_iter().for_each(|buffer| self.buffers.give_back(buffer));
+        found
+    }
+
     /// Asks the driver for a buffer.
     fn allocate(&self, fleet: &Fleet, kind: MemoryKind, class: usize) -> Result<Buffer, DriverError> {
         let memory = self.backend.memory().expect("it was asked before");

@@ -4,9 +4,11 @@
 //! which thread may touch it. Which buffer is used again is decided in `buffers.rs`.
 //!
 //! A [`Lease`] is the value of a `DeviceData` or `PinnedData` (`src/api/`). Its fields do not
-//! change, but for the buffer of one that is *late*: that comes when the watcher has freed memory.
-//! An operation that ends then is pushed in front of all others (`src/api/device_array.rs`), and
-//! they find the buffer there. No thread waits.
+//! change, with two exceptions. The buffer of one that is *late* comes when the watcher has freed
+//! memory. An operation that ends then is pushed in front of all others
+//! (`src/api/device_array.rs`), and they find the buffer there. No thread waits. And an operation
+//! that changes the variable may have the lease *grow*: it gets a larger buffer, and keeps the
+//! outgrown one, which the device may still use, until it is dropped.
 //!
 //! The drop of a lease gives the buffer back and deletes the variable. That is on the thread that
 //! drops the last handle, or on one that drops the last closure with a share of the lease: mostly a
@@ -23,6 +25,7 @@ use crate::engine::gpu::admit;
 use crate::engine::gpu::allocate::Taken;
 use crate::engine::gpu::buffers::{Buffer, Give};
 use crate::engine::gpu::devices::{Fleet, Gpu};
+use crate::engine::gpu::size_classes::bytes_of;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::engine::settings::Kind;
@@ -43,7 +46,9 @@ pub struct Lease {
     /// The buffer, or why there is none. While it is empty, a buffer is promised.
     buffer: OnceLock<Result<Buffer, Error>>,
     kind: MemoryKind,
-    /// The class of the buffer.
+    /// The buffers before, of a lease that has grown.
+    outgrown: Vec<Buffer>,
+    /// The class of the buffer that was asked for.
     class: usize,
     /// How many bytes of it are used.
     bytes: usize,
@@ -51,13 +56,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Takes a buffer of a device for a variable that no other thread knows. The memory may be
-    /// late: then the caller pushes an operation that asks for it ([`Lease::asker`]).
+    /// Takes a buffer of a device, of at least so many `bytes`, of which the first `used` are used,
+    /// for a variable that no other thread knows. The memory may be late: then the caller pushes an
+    /// operation that asks for it ([`Lease::asker`]).
     pub fn new(
         core: &Arc<Core>,
         context: Context,
         kind: MemoryKind,
-        bytes: usize,
+        (used, bytes): (usize, usize),
         variable: Variable,
     ) -> Result<Lease, Error> {
         let gpu = admit::find(core, context)?;
@@ -69,7 +75,8 @@ impl Lease {
             Taken::Later(class) => *class,
         };
         let (core, gpu) = (Arc::clone(core), Arc::clone(gpu));
-        let lease = Lease { core, gpu, buffer: OnceLock::new(), kind, class, bytes, variable };
+        let lease =
+            Lease { core, gpu, buffer: OnceLock::new(), kind, outgrown: Vec::new(), class, bytes: used, variable };
         if let Taken::Now(buffer) = taken {
             lease.settle(Ok(buffer));
         }
@@ -134,6 +141,28 @@ impl Lease {
                 format!("there is no memory for {:?} on {}: it was not asked for", self.variable, self.gpu.context()),
             )),
         }
+    }
+
+    /// Returns memory for at least so many bytes: that of the lease, or of a larger buffer, which
+    /// has nothing of what was in the smaller one. For an operation that runs and has declared to
+    /// change the variable. What it owes the device, it has left there.
+    ///
+    /// # Errors
+    /// Those of [`Lease::memory`], and of a request for memory.
+    pub fn grow(&mut self, bytes: usize) -> Result<RawMemory, Error> {
+        let found = self.found()?;
+        let room = bytes_of(found.class);
+        if bytes <= room {
+            return Ok(found.memory);
+        }
+        let take = |bytes| self.gpu.take_idle_buffer(&self.core, fleet(&self.core), self.kind, bytes);
+        // Outgrown buffers then come to no more than the last one.
+        let buffer = take(bytes.max(2 * room)).or_else(|_| take(bytes))?;
+        let memory = buffer.memory;
+        self.outgrown.extend(self.buffer.take().and_then(Result::ok));
+        // The row stays: it has the ticket of the operation, and the buffer owes nothing.
+        let _ = self.buffer.set(Ok(buffer));
+        Ok(memory)
     }
 
     /// The memory, if it is pinned, and there.
@@ -209,6 +238,12 @@ impl Drop for Returned {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        let outgrown = std::mem::take(&mut self.outgrown).into_iter().map(|mut buffer| {
+            let row = fleet(&self.core).rows.get(self.variable.index);
+            row.into_iter().for_each(|row| row.owe(&mut buffer.owed));
+            Returned(Arc::clone(&self.gpu), Some(buffer))
+        });
+        let outgrown: Vec<Returned> = outgrown.collect();
         let mut behind = None;
         match self.buffer.take() {
             Some(Ok(mut buffer)) => {
@@ -223,7 +258,7 @@ impl Drop for Lease {
             // It was not asked for: the engine has taken no operation that waits for it.
             None => self.gpu.buffers.break_promise(self.kind, self.class),
         }
-        let delete = move |_: &RunContext<'_>| drop(behind);
+        let delete = move |_: &RunContext<'_>| drop((behind, outgrown));
         let request = Request {
             property: Property::DeleteVar,
             flags: FLAG_DELETE | FLAG_BEYOND,
