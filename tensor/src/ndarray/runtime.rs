@@ -35,10 +35,11 @@ use std::sync::{Arc, OnceLock};
 pub struct Runtime(Arc<Inner>);
 
 struct Inner {
+    /// Before the engine: spaces of devices go back to it.
+    resources: Manager,
     engine: Engine,
     storage: Storage,
     chunks: Slots<Chunk>,
-    resources: Manager,
     devices: Devices,
     /// Chunks whose deletion the engine has refused.
     lost: AtomicUsize,
