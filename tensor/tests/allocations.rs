@@ -167,8 +167,8 @@ fn a_steady_captured_step_calls_no_allocator() {
     }
 }
 
-/// Light calls that are run again and again: a run is one operation that the engine is given, and no
-/// allocation, however many calls and arrays the step has.
+/// Light calls that are run again and again: a run is one operation that the engine is given, and
+/// no allocation, however many calls and arrays the step has.
 #[test]
 fn a_run_of_many_light_calls_is_one_push() {
     const CALLS: usize = 64;

@@ -1,5 +1,5 @@
-//! The resources of a runtime: random numbers and temporary space. Each resource has a variable, and
-//! an operation that uses it changes that, so users take turns in push order.
+//! The resources of a runtime: random numbers and temporary space. Each resource has a variable,
+//! and an operation that uses it changes that, so users take turns in push order.
 //!
 //! Used by `ndarray/runtime.rs`, which keeps a [`Manager`], and by `ndarray/capturing.rs`, which
 //! takes resources for calls. `granted.rs` has what operators ask for and get.

@@ -3,8 +3,8 @@
 //! `pool.rs` has the storage, `settings.rs` how it is chosen, `handle.rs` its blocks, `memory.rs`
 //! what arrays lie in, `classes.rs` the sizes, `counts.rs` the statistics, `tags.rs` the names for
 //! them, `slots.rs` the lists without a lock, `sync.rs` their atomics, and `boxed.rs` values in
-//! blocks. `device.rs` has memory of devices, by the engine, and `by_context.rs` what there is once for
-//! each context.
+//! blocks. `device.rs` has memory of devices, by the engine, and `by_context.rs` what there is once
+//! for each context.
 //! Programs use [`Storage`] by itself, or leave it to the arrays.
 
 pub(crate) mod boxed;
