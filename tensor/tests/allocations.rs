@@ -167,6 +167,42 @@ fn a_steady_captured_step_calls_no_allocator() {
     }
 }
 
+/// Light calls that are run again and again: a run is one operation that the engine is given, and
+/// no allocation, however many calls and arrays the step has.
+#[test]
+fn a_run_of_many_light_calls_is_one_push() {
+    const CALLS: usize = 64;
+    let _turn = TURN.lock();
+    for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 2)] {
+        let runtime = runtime(kind, workers);
+        let x = runtime.zeros([1], DType::F32).unwrap();
+        // As many arrays of the step's as calls, and its input.
+        let calls = |inputs: &[NDArray]| (1..CALLS).try_fold(inputs[0].add_scalar(1.0)?, |y, _| y.add_scalar(1.0));
+        let mut step = Step::capture(&[&x], calls).unwrap();
+        assert_eq!(step.graph().len(), CALLS);
+        let input = step.inputs()[0].clone();
+        let pushed = |run: &mut dyn FnMut()| {
+            runtime.engine().wait_for_all().unwrap();
+            let before = runtime.engine().stats().pushed;
+            (0..10).for_each(|_| run());
+            runtime.engine().wait_for_all().unwrap();
+            runtime.engine().stats().pushed - before
+        };
+        let mut run = || _ = step.run(&[&input]).unwrap();
+        let of_runs = pushed(&mut run);
+        // The waits may be counted too.
+        assert!((10..=12).contains(&of_runs), "{kind}: {of_runs}");
+        let of_calls = pushed(&mut || _ = calls(std::slice::from_ref(&input)).unwrap());
+        assert!(of_calls >= 10 * CALLS as u64, "{kind}: {of_calls}");
+        let ten = || {
+            (0..10).for_each(|_| run());
+            runtime.engine().wait_for_all().unwrap();
+        };
+        assert_eq!(least(ten), 0, "{kind}");
+        assert_eq!(step.returned().as_scalar::<f32>().unwrap(), CALLS as f32);
+    }
+}
+
 fn ten_and_one(ten: &mut impl FnMut()) {
     ten();
     std::hint::black_box(Box::new(1));

@@ -154,7 +154,7 @@ fn every_operator_says_that_it_has_no_kernel_for_a_gpu() {
         let Ok(op) = Op::new(name, &[]) else { continue };
         let property = op.property();
         // Other tests here register some.
-        if property.devices().contains(&Device::Gpu) {
+        if property.devices().contains(&Device::Gpu) || name.starts_with("implemented") {
             continue;
         }
         let inputs = property.list_arguments().len() + property.list_auxiliary_states().len();
@@ -235,6 +235,14 @@ fn a_step_runs_kernels_of_a_gpu() {
 fn gradients_go_back_from_context_to_context() {
     for runtime in KINDS.map(runtime) {
         implementations::gradients_go_back_from_context_to_context(&runtime, at_once);
+    }
+}
+
+#[test]
+fn an_operator_of_the_processor_is_implemented_for_a_gpu() {
+    let op = implementations::implement_for_a_gpu("implemented at once", at_once);
+    for runtime in KINDS.map(runtime) {
+        implementations::both_contexts_have_the_operator(&runtime, &op);
     }
 }
 
@@ -326,6 +334,31 @@ fn check_pools_of_contexts(kind: Kind, engine: &Engine) {
 fn each_context_has_its_own_kind_of_pool() {
     for kind in KINDS {
         check_pools_of_contexts(kind, &builder(kind).gpus(Immediate::new(2)).build().unwrap());
+    }
+}
+
+#[test]
+fn a_kind_of_pool_rounds_what_a_gpu_has() {
+    let large = 5 << 20;
+    for kind in KINDS {
+        for (pooling, of_small, of_large) in [
+            (Pooling::Eighths, 512, large),
+            (Pooling::PowersOfTwo, 512, 8 << 20),
+            (Pooling::Pages, 4096, large),
+            (Pooling::None, 512, large),
+        ] {
+            let engine = builder(kind).gpus(Immediate::new(1)).build().unwrap();
+            let storage = Storage::builder().pooling_of(GPU, pooling).build();
+            let runtime = Runtime::builder(&engine).storage(storage).build();
+            let live = || runtime.statistics(GPU).unwrap().live;
+            let small = runtime.from_slice_in(&[1.0f32; 100], [100], GPU).unwrap();
+            assert_eq!(live(), of_small, "{pooling:?}");
+            let array = runtime.zeros_in([5, 1 << 18], DType::F32, GPU).unwrap();
+            assert_eq!(live(), of_small + of_large, "{pooling:?}");
+            assert_eq!(small.as_in_context(Context::cpu(0)).unwrap().to_vec::<f32>().unwrap(), [1.0; 100]);
+            assert!(array.at(4).unwrap().to_vec::<f32>().unwrap().iter().all(|value| *value == 0.0));
+            runtime.wait_all().unwrap();
+        }
     }
 }
 

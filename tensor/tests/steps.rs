@@ -1,6 +1,6 @@
 //! Steps: what is captured gives the same bits as what is pushed, on every engine and with any
-//! number of workers. `steps/cases.rs` has what is captured, and `steps/limits.rs` the tests of what
-//! a step cannot have and of what it leaves behind.
+//! number of workers. `steps/cases.rs` has what is captured, and `steps/limits.rs` the tests of
+//! what a step cannot have and of what it leaves behind.
 
 #[path = "steps/cases.rs"]
 mod cases;

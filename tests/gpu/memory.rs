@@ -41,6 +41,60 @@ fn copies_take_values_there_and_back_on_every_engine() {
 }
 
 #[test]
+fn an_array_grows_in_an_operation_and_keeps_what_it_outgrew() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let model = Model::new(1, 2, 7);
+        let engine = over(&model).kind(kind).gpu_memory(1 << 16).build().unwrap();
+        let gpu = engine.device(GPU).unwrap();
+        // SAFETY: nothing reads it.
+        let space = unsafe { DeviceData::<u32>::uninit(&gpu, 10) }.unwrap();
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        for round in 0..20 {
+            let (space, seen) = (space.clone(), Arc::clone(&seen));
+            let kernel = engine.op("kernel").context(GPU).write(&space);
+            kernel
+                .push(move |run| {
+                    let grow = |length| {
+                        // SAFETY: nothing reads it.
+                        unsafe { space.grow_on(run, length) }.map(|memory| memory.raw().addr())
+                    };
+                    // Of 512, 2,048 and 8,192 bytes; and a second call gives the same.
+                    let all = [grow(100)?, grow(300)?, grow(100)?, grow(if round < 10 { 300 } else { 2000 })?];
+                    let refused = grow(1 << 20).unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+                    assert_eq!(grow(300)?, all[3]);
+                    seen.lock().unwrap().push(all);
+                    Ok::<(), Error>(())
+                })
+                .unwrap();
+            // Others come and go meanwhile, and have none of its memory.
+            drop(DeviceData::<u32>::zeros(&gpu, 400).unwrap());
+        }
+        let undeclared = space.clone();
+        // SAFETY: nothing reads it.
+        let grow = move |run: &RunContext<'_>| unsafe { undeclared.grow_on(run, 1) }.map(drop);
+        engine.op("undeclared").context(GPU).push(grow).unwrap();
+        let error = engine.wait_for_all_timeout(LIMIT).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UndeclaredAccess);
+        assert_eq!(space.len(), 10);
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let mut first = seen[0];
+        assert!(first[0] != first[1] && first[1] == first[2] && first[2] == first[3]);
+        first = [first[1]; 4];
+        assert!(seen[1..10].iter().all(|later| *later == first), "{seen:?}");
+        assert!(seen[10][3] != first[0] && seen[11..].iter().all(|later| *later == [seen[10][3]; 4]), "{seen:?}");
+        let before = gpu.memory(MemoryKind::Device);
+        assert!(before.in_use >= 512 + 2048 + 8192, "{before:?}");
+        drop(space);
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        eventually("all is given back", || gpu.memory(MemoryKind::Device).in_use == 0);
+        assert_eq!(model.world().races, [""; 0]);
+        drop((gpu, engine));
+        assert_eq!(model.allocations.left(), 0, "memory is left on {kind}");
+    }
+}
+
+#[test]
 fn a_pinned_array_is_borrowed_until_the_device_is_done() {
     let model = Model::new(1, 2, 4);
     let engine = over(&model).build().unwrap();

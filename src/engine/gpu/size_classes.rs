@@ -1,6 +1,6 @@
 //! The sizes of buffers: powers of two from 512 bytes to 1 MiB, then four steps to the next power.
 //!
-//! Used by `buffers.rs` and `allocate.rs`, on any thread. There is no state here.
+//! Used by `buffers.rs`, `allocate.rs` and `lease.rs`, on any thread. There is no state here.
 
 #![forbid(unsafe_code)]
 

@@ -106,7 +106,8 @@ impl Runtime {
         match context.device() {
             Device::Gpu => {
                 let device = self.device(context).map_err(within)?;
-                let block = DeviceBlock::new(&device, bytes, self.storage().keeps(context)).map_err(within)?;
+                let (room, keeps) = (self.storage().rounded(bytes, context), self.storage().keeps(context));
+                let block = DeviceBlock::new(&device, bytes, room, keeps).map_err(within)?;
                 Ok(Some(self.counted(Placed::Device(block))))
             }
             Device::CpuPinned => {

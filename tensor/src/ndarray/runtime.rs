@@ -37,13 +37,14 @@ use std::sync::{Arc, OnceLock};
 pub struct Runtime(Arc<Inner>);
 
 struct Inner {
+    /// Before the engine: spaces of devices go back to it.
+    resources: Manager,
     engine: Engine,
     storage: Storage,
     chunks: Slots<Chunk>,
     views: Slots<View>,
     /// The chunks of arrays that have ended, with their variables.
     kept: Kept,
-    resources: Manager,
     devices: Devices,
     /// Chunks whose deletion the engine has refused.
     lost: AtomicUsize,

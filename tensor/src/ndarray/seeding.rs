@@ -84,7 +84,7 @@ impl Runtime {
         let seeds = all.then(|| self.resources().seeds().clone());
         let variables = generators.iter().map(Data::variable).chain(seeds.iter().map(Data::variable));
         let variables: SmallVec<[Variable; 2]> = variables.collect();
-        self.resources().deal_from_first();
+        self.resources().deal_from_first(all);
         let run = move |_: &RunContext<'_>| {
             let seed = seed()?;
             for (generator, stream) in generators.iter().zip(0..) {

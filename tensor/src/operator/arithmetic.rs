@@ -241,8 +241,8 @@ impl NDArray {
     /// Writes the values into another array of the same shape, converted to its type (`copyto`).
     ///
     /// The other array may lie in another context. If one lies on a GPU, both have the same type,
-    /// and the copy is an operation of the GPU. Where a part of an array of a GPU is written, all of
-    /// it goes to the processor and back, as drivers copy arrays whole here.
+    /// and the copy is an operation of the GPU. Where a part of an array of a GPU is written, all
+    /// of it goes to the processor and back, as drivers copy arrays whole here.
     ///
     /// # Errors
     /// As for [`add`](NDArray::add). At the wait, with shape and contexts,

@@ -62,7 +62,7 @@ pub use op::Op;
 pub use parameters::Within;
 pub use parameters::{Axes, Choices, ParameterType, Parameters};
 pub use property::{assign_shape, Given, OpContext, Operator, OperatorProperty, Scratch, FLOATS, NUMBERS};
-pub use registry::{list_all_ops, list_parameters, register};
+pub use registry::{implement, list_all_ops, list_parameters, register};
 pub use simple::SimpleOp;
 pub use simple_kinds::{
     BinaryGradient, EnvArguments, Inplace, Input0, Input1, OutputGrad, OutputValue, TwoGradients, UnaryGradient,

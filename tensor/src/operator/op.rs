@@ -66,7 +66,7 @@ impl Op {
     pub fn new(name: &str, parameters: &[(&str, &str)]) -> Result<Op, Error> {
         let (name, maker) = registry::find(name)?;
         let property = maker.make(parameters).map_err(|error| error.within(format_args!("operator '{name}'")))?;
-        Op::of_property(name, property)
+        Op::made_of(name, property, registry::implementations(name))
     }
 
     /// An operator that need not be registered.
@@ -74,6 +74,14 @@ impl Op {
     /// # Errors
     /// Those of [`create_operator`](OperatorProperty::create_operator).
     pub fn of_property(name: &'static str, property: Box<dyn OperatorProperty>) -> Result<Op, Error> {
+        Op::made_of(name, property, Vec::new())
+    }
+
+    fn made_of(
+        name: &'static str,
+        property: Box<dyn OperatorProperty>,
+        registered: Vec<Arc<registry::Implement>>,
+    ) -> Result<Op, Error> {
         let (arguments, outputs) = (property.list_arguments().len(), property.num_outputs());
         let numbers: Vec<usize> = (0..2 * outputs + arguments).collect();
         let (out_grad, rest) = numbers.split_at(outputs);
@@ -87,7 +95,7 @@ impl Op {
         let inner = OpInner {
             name: Name::from(name),
             backward_name: Name::from(format!("{name} backward")),
-            implementations: Implementations::of(&*property)?,
+            implementations: Implementations::of(&*property, registered)?,
             arguments,
             auxiliary: property.list_auxiliary_states().len(),
             outputs,

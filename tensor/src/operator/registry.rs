@@ -2,14 +2,16 @@
 //! their parameters.
 //!
 //! Looked at when an `Op` is made, and not when one is called. The files of operators beside this
-//! one give theirs as a [`Maker`], and programs theirs by [`register`].
+//! one give theirs as a [`Maker`], and programs theirs by [`register`]. By [`implement`] programs
+//! give other implementations of an operator that is there.
 
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
 use crate::operator::fields::Field;
 use crate::operator::parameters::Parameters;
-use crate::operator::property::OperatorProperty;
+use crate::operator::property::{Operator, OperatorProperty};
+use seriatim::Context;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -43,9 +45,21 @@ impl Maker {
     }
 }
 
+/// What a program says to an operator in a context: its implementation, or none.
+pub(super) type Implement =
+    dyn Fn(&dyn OperatorProperty, Context) -> Result<Option<Box<dyn Operator>>, Error> + Send + Sync;
+
 struct Entry {
     maker: Maker,
     description: String,
+    /// The last one is asked first.
+    implementations: Vec<Arc<Implement>>,
+}
+
+impl Entry {
+    fn new(maker: Maker, description: &str) -> Entry {
+        Entry { maker, description: description.into(), implementations: Vec::new() }
+    }
 }
 
 type Registry = BTreeMap<&'static str, Entry>;
@@ -55,7 +69,7 @@ fn registry() -> &'static RwLock<Registry> {
     REGISTRY.get_or_init(|| {
         let mut registry = Registry::new();
         super::builtin(&mut |name, description, maker| {
-            let entry = Entry { maker, description: description.into() };
+            let entry = Entry::new(maker, description);
             assert!(registry.insert(name, entry).is_none(), "operator '{name}' is built in twice");
         });
         RwLock::new(registry)
@@ -71,10 +85,21 @@ pub(super) fn find(name: &str) -> Result<(&'static str, Maker), Error> {
     if let Some((name, entry)) = registry.get_key_value(name) {
         return Ok((*name, entry.maker.clone()));
     }
+    Err(unknown(name, &registry))
+}
+
+#[cold]
+fn unknown(name: &str, registry: &Registry) -> Error {
     let near = registry.keys().filter(|known| known.to_lowercase().contains(&name.to_lowercase()));
     let near: Vec<&str> = near.copied().take(8).collect();
     let message = format!("no operator is named '{name}'; near are {near:?}; list_all_ops has all");
-    Err(Error::new(ErrorKind::UnknownOperator, message))
+    Error::new(ErrorKind::UnknownOperator, message)
+}
+
+/// What programs have registered by [`implement`] for an operator.
+pub(super) fn implementations(name: &str) -> Vec<Arc<Implement>> {
+    let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
+    registry.get(name).map_or_else(Vec::new, |entry| entry.implementations.clone())
 }
 
 /// Adds an operator.
@@ -87,7 +112,7 @@ pub(super) fn add(name: &'static str, description: &str, maker: Maker) -> Result
         let message = format!("an operator '{name}' is registered already: choose another name");
         return Err(Error::new(ErrorKind::AlreadyRegistered, message));
     }
-    registry.insert(name, Entry { maker, description: description.into() });
+    registry.insert(name, Entry::new(maker, description));
     Ok(())
 }
 
@@ -102,6 +127,60 @@ pub fn register<P: Parameters>(
     make: impl Fn(P) -> Result<Box<dyn OperatorProperty>, Error> + Send + Sync + 'static,
 ) -> Result<(), Error> {
     add(name, description, Maker::of(make))
+}
+
+/// Registers other implementations of an operator that is there, such as those of a library, or for
+/// a GPU: meaning, parameters and gradients stay those of the operator.
+///
+/// When an operator is made, and when one is first called on a GPU, `choose` is asked for each
+/// context as [`create_operator`](OperatorProperty::create_operator) is. It goes by the property,
+/// whose [`get_params`](OperatorProperty::get_params) has the parameters, and returns `None` where
+/// it has no implementation. Then those are asked that were registered before, and at last the
+/// operator. An implementation that is good for some shapes or types only makes the operator's own
+/// too, and hands on to it in a call. Its choice is a function of these alone, so that results do
+/// not depend on anything else.
+///
+/// Operators that were made before stay as they are; so do those behind methods of arrays once a
+/// method has been called.
+///
+/// # Errors
+/// [`UnknownOperator`](ErrorKind::UnknownOperator).
+///
+/// ```
+/// use seriatim::{Context, Device};
+/// use seriatim_tensor::operator::{implement, unary_map, Op, OpContext, Operator};
+/// use seriatim_tensor::{Blob, BlobMut, Error, NDArray, OpReq};
+/// struct Fast;
+/// impl Operator for Fast {
+///     fn forward(
+///         &self,
+///         _: &mut OpContext<'_, '_>,
+///         in_data: &[Blob<'_>],
+///         req: &[OpReq],
+///         out_data: &mut [BlobMut<'_>],
+///         _: &mut [BlobMut<'_>],
+///     ) -> Result<(), Error> {
+///         unary_map(in_data[0], &mut out_data[0], req[0], |x| x.sqrt().recip())
+///     }
+/// }
+/// implement("rsqrt", |_, context| Ok(match context.device() {
+///     Device::Cpu => Some(Box::new(Fast)),
+///     _ => None,
+/// }))?;
+/// let x = NDArray::from_slice(&[4.0f32], [1])?;
+/// assert_eq!(Op::new("rsqrt", &[])?.invoke(&[&x])?.as_scalar::<f32>()?, 0.5);
+/// # Ok::<(), Error>(())
+/// ```
+pub fn implement(
+    name: &str,
+    choose: impl Fn(&dyn OperatorProperty, Context) -> Result<Option<Box<dyn Operator>>, Error> + Send + Sync + 'static,
+) -> Result<(), Error> {
+    let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
+    match registry.get_mut(name) {
+        Some(entry) => entry.implementations.push(Arc::new(choose)),
+        None => return Err(unknown(name, &registry)),
+    }
+    Ok(())
 }
 
 /// The names of all operators, in order, each with its description.

@@ -1,5 +1,5 @@
-//! The resources of a runtime: random numbers and temporary space. Each resource has a variable, and
-//! an operation that uses it changes that, so users take turns in push order.
+//! The resources of a runtime: random numbers and temporary space. Each resource has a variable,
+//! and an operation that uses it changes that, so users take turns in push order.
 //!
 //! Used by `ndarray/runtime.rs`, which keeps a [`Manager`], and by `ndarray/capturing.rs`, which
 //! takes resources for calls. `granted.rs` has what operators ask for and get.
@@ -49,9 +49,11 @@ impl Manager {
         self.processor.generators()
     }
 
-    /// Those of a device.
+    /// Those of a device, of which the first one draws next.
     pub fn device_generators(&self, engine: &Engine, context: Context) -> Result<&[Data<DeviceRandom>], Error> {
-        Ok(self.of_device(engine, context)?.generators())
+        let of_device = self.of_device(engine, context)?;
+        of_device.deal_from_first();
+        Ok(of_device.generators())
     }
 
     /// The seed that generators of devices follow.
@@ -64,10 +66,10 @@ impl Manager {
         self.processor.next_generator()
     }
 
-    /// Has the next draw be by the first generator, of one device or of all contexts.
-    pub fn deal_from_first(&self) {
+    /// Has the next draw be by the first generator: on the processor, and if `all` on each device.
+    pub fn deal_from_first(&self, all: bool) {
         self.processor.deal_from_first();
-        self.devices.iter().for_each(Dealt::deal_from_first);
+        self.devices.iter().filter(|_| all).for_each(Dealt::deal_from_first);
     }
 
     fn of_device(&self, engine: &Engine, context: Context) -> Result<&OfDevice, Error> {

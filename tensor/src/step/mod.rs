@@ -56,6 +56,8 @@ use std::fmt;
 /// - **Arrays from outside**, such as weights, are read and changed as if the calls were pushed.
 /// - **Arrays that are made inside** end with the step, and only the step can use them, unless the
 ///   closure returns them. What it returns is written anew by each run.
+/// - **GPUs**: copies and kernels of GPUs are captured as well, and arrays that are made there.
+///   What queues a kernel is called in each run, on a thread of the GPU.
 /// - **Reading an array or waiting** inside is an error of kind
 ///   [`Capturing`](ErrorKind::Capturing), and so are attaching a gradient, setting a parameter and
 ///   running a step.

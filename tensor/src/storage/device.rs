@@ -37,13 +37,13 @@ impl Drop for Share {
 }
 
 impl DeviceBlock {
-    /// Memory for so many bytes. If nothing is to be kept, the last clone has it freed, and what
-    /// the device was still busy with when others ended goes now.
-    pub fn new(device: &DeviceHandle, bytes: usize, is_kept: bool) -> Result<DeviceBlock, Error> {
+    /// Memory for so many bytes, in a block with `room` for more. If nothing is to be kept, the
+    /// last clone has it freed, and what the device was still busy with when others ended goes now.
+    pub fn new(device: &DeviceHandle, bytes: usize, room: usize, is_kept: bool) -> Result<DeviceBlock, Error> {
         let trimmed = (!is_kept).then(|| device.clone());
         trimmed.iter().for_each(|device| _ = device.trim());
         // SAFETY: it is read through `source` only, which refuses what `fill` has not written.
-        let data = unsafe { DeviceData::uninit(device, bytes) }?;
+        let data = unsafe { DeviceData::uninit_with_room(device, bytes, room) }?;
         Ok(DeviceBlock {
             data,
             context: device.context(),

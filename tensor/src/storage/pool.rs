@@ -270,6 +270,15 @@ impl Storage {
         Ok(self.0.pools[pool_of(context)?].tagged.statistics(tag))
     }
 
+    /// So many bytes of a GPU, as the kind of pool of the context rounds them. The engine has no
+    /// finer sizes than those of [`Pooling::Eighths`].
+    pub(crate) fn rounded(&self, bytes: usize, context: Context) -> usize {
+        match self.0.settings.kind_of(context) {
+            Pooling::Eighths | Pooling::None => bytes,
+            pooling => class_of(bytes, pooling).map_or(bytes, |(_, size)| size),
+        }
+    }
+
     /// Whether memory of a context is kept for later.
     pub(crate) fn keeps(&self, context: Context) -> bool {
         self.0.settings.kind_of(context) != Pooling::None

@@ -45,10 +45,13 @@ impl StorageBuilder {
 
     /// The same for one context. All contexts of `cpu` are one, and so are those of `cpu_pinned`.
     ///
-    /// Memory of a GPU is the engine's, whose sizes it has with each kind. With [`Pooling::None`]
-    /// it goes back to the GPU's driver, and with it what is pinned for the GPU: whenever an array
-    /// of the GPU ends and before the next one is made, as far as the GPU is done with it. A GPU
-    /// with a number from 16 on has the kind of [`pooling`](StorageBuilder::pooling).
+    /// Memory of a GPU is the engine's, which rounds to powers of two from 512 bytes to 1 MiB, and
+    /// then to quarters of the power below. The kinds differ where they round more: all sizes of
+    /// [`Pooling::PowersOfTwo`] are powers, and those of [`Pooling::Pages`] at least a page. With
+    /// [`Pooling::None`] it goes back to the GPU's driver, and with it what is pinned for the GPU:
+    /// whenever an array of the GPU ends and before the next one is made, as far as the GPU is done
+    /// with it. A GPU with a number from 16 on has the kind of
+    /// [`pooling`](StorageBuilder::pooling).
     ///
     /// ```
     /// use seriatim::{gpu::Immediate, Context, Engine};

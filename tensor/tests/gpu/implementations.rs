@@ -4,7 +4,9 @@
 
 use seriatim::{Context, Device, RunContext};
 use seriatim_tensor::autograd;
-use seriatim_tensor::operator::{assign_shape, unary_map, Given, Op, OpContext, Operator, OperatorProperty};
+use seriatim_tensor::operator::{
+    assign_shape, implement, unary_map, Given, Op, OpContext, Operator, OperatorProperty, SimpleOp,
+};
 use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape};
 use std::sync::{Arc, Mutex};
 
@@ -202,6 +204,29 @@ pub fn each_context_has_its_implementation(runtime: &Runtime, queue: Queue) {
     }
     assert_eq!(*asked.lock().unwrap(), [Context::cpu(0), GPU, Context::gpu(1)]);
     runtime.wait_all().unwrap();
+}
+
+/// Registers an operator that has no kernel for a GPU, and an implementation there.
+pub fn implement_for_a_gpu(name: &'static str, queue: Queue) -> Op {
+    SimpleOp::unary(name, |x, _, out, req| unary_map(x.0, out, req, |x| 5.0 * x)).register().unwrap();
+    let before = Op::new(name, &[]).unwrap();
+    // Of two the last counts, and of a GPU.
+    implement(name, |_, _| Err(Error::new(ErrorKind::Io, "it is asked first"))).unwrap();
+    implement(name, move |property, context| match context.device() {
+        Device::Gpu => Ok(Some(Box::new(OnDevice(5.0, queue)))),
+        _ => property.create_operator(context).map(Some),
+    })
+    .unwrap();
+    assert!(!before.property().devices().contains(&Device::Gpu));
+    Op::new(name, &[]).unwrap()
+}
+
+/// The operator gives the same values on both.
+pub fn both_contexts_have_the_operator(runtime: &Runtime, op: &Op) {
+    for context in [Context::cpu(0), GPU, Context::gpu(1)] {
+        let x = runtime.from_slice_in(&[1.0f32, 2.0], [2], context).unwrap();
+        assert_eq!(values(&op.invoke(&[&x]).unwrap()), [5.0, 10.0]);
+    }
 }
 
 /// What is new is zero before a sum, and nothing can be read that no kernel has written.
