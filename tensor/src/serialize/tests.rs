@@ -212,6 +212,21 @@ fn archives_that_lie_are_errors_and_take_no_memory() {
 }
 
 #[test]
+fn values_of_safetensors_leave_no_gap() {
+    let read = |offsets: [[usize; 2]; 2]| {
+        let entry =
+            |[begin, end]: [usize; 2]| format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{begin},{end}]}}"#);
+        let header = format!(r#"{{"a":{},"b":{}}}"#, entry(offsets[0]), entry(offsets[1]));
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+        safetensors::decode(runtime(), &bytes)
+    };
+    assert_eq!(read([[4, 8], [0, 4]]).unwrap().len(), 2);
+    for wrong in [[[0, 4], [8, 12]], [[0, 4], [0, 4]], [[4, 8], [8, 12]]] {
+        assert!(read(wrong).unwrap_err().to_string().contains("begin at"), "{wrong:?}");
+    }
+}
+
+#[test]
 fn shapes_that_no_memory_has_are_refused() {
     for shape in ["(9223372036854775807,)", "(4294967296, 4294967296)", "(1152921504606846975, 0)", "(1000000,)"] {
         let error = npy::decode(runtime(), &numpy("<f8", "False", shape, &[0; 64])).unwrap_err();
