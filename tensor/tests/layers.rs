@@ -551,28 +551,6 @@ fn outputs_have_the_gradients_of_their_losses() {
 }
 
 #[test]
-fn rows_with_an_ignored_label_have_no_gradient_and_do_not_count() {
-    let mut draws = Draws::new(8);
-    let (data, labels) = (draws.values(12, -2.0, 2.0), [1.0, 2.0, -1.0, 0.0]);
-    for (normalization, divisor) in [("null", 1.0), ("batch", 4.0), ("valid", 3.0)] {
-        let x = array(&data, &[4, 3]);
-        x.attach_grad(OpReq::Write).unwrap();
-        let op = Op::new("SoftmaxOutput", &[("use_ignore", "true"), ("normalization", normalization)]).unwrap();
-        let out = autograd::record(|| op.invoke(&[&x, &array(&labels, &[4])])).unwrap();
-        autograd::backward(&[&out]).unwrap();
-        let rows = data.chunks(3).zip(labels).flat_map(|(row, label)| {
-            let sum: f64 = row.iter().map(|x| x.exp()).sum();
-            let of = move |(at, x): (usize, &f64)| match label {
-                -1.0 => 0.0,
-                _ => (x.exp() / sum - f64::from(u8::from(at as f64 == label))) / divisor,
-            };
-            row.iter().enumerate().map(of)
-        });
-        near(&x.grad().unwrap(), &rows.collect::<Vec<f64>>(), &[4, 3], normalization);
-    }
-}
-
-#[test]
 fn what_does_not_go_together_is_refused() {
     let of = |shape: &[usize]| NDArray::zeros(shape, DType::F32).unwrap();
     let (images, row) = (of(&[2, 4, 5, 5]), of(&[3]));
