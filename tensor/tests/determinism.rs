@@ -146,6 +146,20 @@ fn long_kernels_are_cut_and_have_the_same_bits_on_every_engine() {
     assert!(found[0].1 > 30, "{found:?}");
 }
 
+/// Whole numbers, whose sums are exact in any order.
+#[test]
+fn long_elements_and_sums_have_the_values_of_short_ones() {
+    let of = |count: usize| (0..count).map(|at| ((at * 7919) % 101) as f64 - 50.0).collect::<Vec<f64>>();
+    let values = of(200_077);
+    let long = NDArray::from_slice(&values, [values.len()]).unwrap();
+    let turned = long.mul(&long.add_scalar(3.0).unwrap()).unwrap().to_vec::<f64>().unwrap();
+    assert!(turned.iter().zip(&values).all(|(found, value)| *found == value * (value + 3.0)));
+    assert_eq!(long.sum().unwrap().as_scalar::<f64>().unwrap(), values.iter().sum::<f64>());
+    let values = of(701 * 300);
+    let rows = NDArray::from_slice(&values, [701, 300]).unwrap().sum_axes(&[1], false).unwrap();
+    assert_eq!(rows.to_vec::<f64>().unwrap(), values.chunks(300).map(|row| row.iter().sum()).collect::<Vec<f64>>());
+}
+
 #[test]
 fn a_long_softmax_has_the_bits_of_its_rows() {
     let mut draws = Draws::new(14);

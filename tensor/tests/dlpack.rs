@@ -76,7 +76,7 @@ impl Producer {
 #[test]
 fn arrays_of_every_type_and_shape_go_round_without_a_copy() {
     let runtime = Runtime::global().unwrap();
-    for dtype in DType::ALL {
+    for dtype in DType::ALL.into_iter().step_by(if cfg!(miri) { 4 } else { 1 }) {
         for dims in [&[][..], &[6], &[2, 3], &[1, 2, 3], &[0, 2]] {
             let x = runtime.empty(dims, dtype).unwrap();
             let count = x.size() as f64;

@@ -7,7 +7,7 @@ use rand_core::RngCore;
 use seriatim::{Context, Engine, Kind};
 use seriatim_tensor::operator::{unary_map, Op, SimpleOp};
 use seriatim_tensor::resource::ResourceRequest;
-use seriatim_tensor::{autograd, DType, Distribution, ErrorKind, NDArray, OpReq, Runtime, Step};
+use seriatim_tensor::{autograd, DType, Distribution, Error, ErrorKind, NDArray, OpReq, Runtime, Step};
 use std::sync::{mpsc, Barrier};
 
 const UNIFORM: Distribution = Distribution::Uniform { low: 0.0, high: 1.0 };
@@ -61,13 +61,18 @@ fn a_captured_step_orders_dropouts_by_their_generators() {
         let runtime = with_generators(generators);
         let x = runtime.ones([8], DType::F32).unwrap();
         let step = Step::capture(&[&x], |inputs| {
-            autograd::train_mode(|| Ok([dropout.invoke(&[&inputs[0]])?, dropout.invoke(&[&inputs[0]])?]))
+            let draw = || runtime.random([8], DType::F32, UNIFORM);
+            autograd::train_mode(|| {
+                Ok([dropout.invoke(&[&inputs[0]])?, dropout.invoke(&[&inputs[0]])?, draw()?, draw()?])
+            })
         })
         .unwrap();
         let (names, edges) = nodes(step.graph());
-        let dropouts: Vec<usize> = (0..names.len()).filter(|node| names[*node] == "Dropout").collect();
-        assert_eq!(dropouts.len(), 2, "{names:?}");
-        assert_eq!(edges.contains(&(dropouts[0], dropouts[1])), ordered, "{generators}");
+        for name in ["Dropout", "random"] {
+            let draws: Vec<usize> = (0..names.len()).filter(|node| names[*node] == name).collect();
+            assert_eq!(draws.len(), 2, "{names:?}");
+            assert_eq!(edges.contains(&(draws[0], draws[1])), ordered, "{name} {generators}");
+        }
     }
 }
 
@@ -91,6 +96,30 @@ fn generators_are_dealt_in_turn_from_the_seed_on() {
         assert!(of_three[1] != of_three[0] && of_three[1] != of_one[1] && of_three[2] != of_three[1]);
     }
     assert_eq!(three.seed_in(Context::gpu(0), 8).unwrap_err().kind(), ErrorKind::UnsupportedContext);
+}
+
+/// What is drawn behind a call begins with the block behind the last one that the call has used.
+#[test]
+fn no_word_is_drawn_twice() {
+    let runtime = with_generators(1);
+    let uniform = |count: usize| runtime.random([count], DType::F64, UNIFORM).unwrap().to_vec::<f64>().unwrap();
+    let x = runtime.ones([5], DType::F64).unwrap();
+    runtime.seed(8).unwrap();
+    // Two elements are of one block.
+    let all = uniform(12);
+    type Call<'a> = &'a dyn Fn() -> Result<NDArray, Error>;
+    let calls: [(&str, usize, Call<'_>); 5] = [
+        ("random", 3, &|| runtime.random([5], DType::F32, UNIFORM)),
+        ("multinomial", 3, &|| runtime.multinomial(&[1.0, 1.0], [5])),
+        ("permutation", 5, &|| runtime.permutation(5)),
+        ("shuffle", 5, &|| x.shuffle()),
+        ("Dropout", 2, &|| autograd::train_mode(|| x.dropout(0.5))),
+    ];
+    for (name, blocks, call) in calls {
+        runtime.seed(8).unwrap();
+        call().unwrap();
+        assert_eq!(uniform(2), all[2 * blocks..2 * blocks + 2], "{name}");
+    }
 }
 
 #[test]

@@ -232,6 +232,13 @@ fn a_step_runs_kernels_of_a_gpu() {
 }
 
 #[test]
+fn calls_at_once_have_one_implementation() {
+    for runtime in KINDS.map(runtime) {
+        implementations::calls_at_once_have_one_implementation(&runtime, at_once);
+    }
+}
+
+#[test]
 fn gradients_go_back_from_context_to_context() {
     for runtime in KINDS.map(runtime) {
         implementations::gradients_go_back_from_context_to_context(&runtime, at_once);
@@ -269,6 +276,19 @@ fn a_step_copies_to_and_from_a_gpu() {
             let y = step.run(&[&x]).unwrap().to_vec::<f32>().unwrap();
             assert_eq!(y, [2.0 * by + 1.0, 6.0 * by + 1.0, 4.0 * by + 1.0, 8.0 * by + 1.0]);
             assert_eq!(on_device.to_vec::<f32>().unwrap(), [2.0 * by, 6.0 * by, 4.0 * by, 8.0 * by]);
+        }
+        // What a copy leaves out of a new array is zero in each run.
+        let small = runtime.from_slice_in(&[5.0f32, 6.0], [2], GPU).unwrap();
+        let mut part = Step::capture_on(&runtime, &[], |_| {
+            let new = runtime.empty([3], DType::F32)?;
+            small.copy_to(&new.slice(0, 1, 3, 1)?)?;
+            let before = new.copy()?;
+            new.add_scalar_assign(1.0)?;
+            Ok(before)
+        })
+        .unwrap();
+        for _ in 0..2 {
+            assert_eq!(part.run(&[]).unwrap().to_vec::<f32>().unwrap(), [0.0, 5.0, 6.0]);
         }
         // An array of a GPU as a step's input, and one that is made in a step.
         let mut back = Step::capture(&[&on_device], |inputs| inputs[0].as_in_context(Context::cpu(0))).unwrap();
@@ -400,6 +420,12 @@ fn pinned_memory_is_the_engines_where_there_is_a_gpu() {
     let z = y.as_in_context(GPU).unwrap().as_in_context(pinned).unwrap();
     assert_eq!(z.to_vec::<f32>().unwrap(), [10.0, 20.0]);
     assert_eq!(runtime.statistics(pinned).unwrap().requests, before + 1);
+    // A part of it goes by way of other pinned memory.
+    let wide = runtime.from_slice_in(&[1.0f32, 2.0, 3.0, 4.0], [4], pinned).unwrap();
+    let part = wide.slice(0, 1, 4, 2).unwrap();
+    assert_eq!(part.as_in_context(GPU).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+    z.as_in_context(GPU).unwrap().copy_to(&part).unwrap();
+    assert_eq!(wide.to_vec::<f32>().unwrap(), [1.0, 10.0, 3.0, 20.0]);
     let without = Runtime::new(&builder(Kind::PerDevice).build().unwrap());
     let x = without.from_slice_in(&[1.0f32, 2.0], [2], Context::cpu_pinned(7)).unwrap();
     assert_eq!(x.to_dlpack().unwrap().into_raw().as_ptr().addr() % 2, 0);

@@ -349,6 +349,31 @@ fn the_softmax_output_has_the_gradient_of_the_cross_entropy() {
 }
 
 #[test]
+fn gradients_stop_at_what_is_detached_and_at_what_has_one() {
+    let x = NDArray::from_slice(&[3.0f64, 4.0], [2]).unwrap();
+    x.attach_grad(OpReq::Write).unwrap();
+    let before = x.reshape([2, 1]).unwrap();
+    let of_x = || x.grad().unwrap().to_vec::<f64>().unwrap();
+    autograd::backward(&[&autograd::record(|| x.detach().mul(&x)).unwrap()]).unwrap();
+    assert_eq!(of_x(), [3.0, 4.0]);
+    // Views in a recording have gradients, and others have none.
+    autograd::backward(&[&autograd::record(|| x.reshape([2, 1])?.mul(&before)).unwrap()]).unwrap();
+    assert_eq!(of_x(), [3.0, 4.0]);
+    for without in [x.detach(), before] {
+        assert_eq!(without.grad().unwrap_err().kind(), ErrorKind::NotRecorded);
+        let out = autograd::record(|| without.square()).unwrap();
+        assert_eq!(autograd::backward(&[&out]).unwrap_err().kind(), ErrorKind::NotRecorded);
+        assert_eq!(without.attach_grad(OpReq::Write).unwrap_err().kind(), ErrorKind::Recording);
+    }
+    // An array that was computed has a gradient from now on, and what it was computed from has not.
+    let y = autograd::record(|| x.square()).unwrap();
+    y.attach_grad(OpReq::Write).unwrap();
+    let z = autograd::record(|| y.mul_scalar(2.0)?.add(&x)).unwrap();
+    autograd::backward(&[&z]).unwrap();
+    assert_eq!((y.grad().unwrap().to_vec::<f64>().unwrap(), of_x()), (vec![2.0; 2], vec![1.0; 2]));
+}
+
+#[test]
 fn gradients_of_values_that_are_used_often_are_added() {
     let x = NDArray::from_slice(&[1.5f64, -0.5], [2]).unwrap();
     x.attach_grad(OpReq::Write).unwrap();

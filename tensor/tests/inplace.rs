@@ -163,6 +163,10 @@ fn where_memory_cannot_be_shared_the_bits_are_the_same() {
         }
         assert_eq!(given.to_vec::<f64>().unwrap(), [0.5; 1000]);
         assert_eq!(seen[..2], seen[2..]);
+        // Nor has the last call, whose gradient would be written over the given one.
+        let z = autograd::record(|| ops.exponential.invoke(&[&ops.sine.invoke(&[&x])?])).unwrap();
+        autograd::backward_with(&[(&z, Some(&given))], false).unwrap();
+        assert_eq!(given.to_vec::<f64>().unwrap(), [0.5; 1000]);
         ops.shared.take();
         // A first operand that is spread has another shape than the output.
         let z = autograd::record(|| ops.product.invoke(&[&ops.sine.invoke(&[&one])?, &x])).unwrap();

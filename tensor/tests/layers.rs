@@ -154,6 +154,85 @@ fn convolutions_equal_a_written_out_loop() {
     }
 }
 
+/// Small whole numbers, whose sums are exact in any order.
+fn wholes(draws: &mut Draws, shape: &[usize]) -> Vec<f64> {
+    (0..shape.iter().product()).map(|_| draws.below(9) as f64 - 4.0).collect()
+}
+
+/// Products that are long enough to be cut into blocks, or between one and the next.
+#[test]
+fn long_products_have_the_values_of_a_loop() {
+    let mut draws = Draws::new(11);
+    let (rows, depth, columns) = (100, 150, 301);
+    let [a, b, bias] = [&[rows, depth][..], &[columns, depth], &[columns]].map(|shape| wholes(&mut draws, shape));
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let of_row = |row: &[f64]| b.chunks(depth).zip(&bias).map(|(of, bias)| dot(row, of) + bias).collect::<Vec<f64>>();
+    let expected: Vec<f64> = a.chunks(depth).flat_map(of_row).collect();
+    let inputs = [array(&a, &[rows, depth]), array(&b, &[columns, depth]), array(&bias, &[columns])];
+    let dense = Op::new("FullyConnected", &[("num_hidden", "301")]).unwrap();
+    let out = array(&vec![7.0; rows * columns], &[rows, columns]);
+    for (req, there) in [(OpReq::Add, 7.0), (OpReq::Write, 0.0)] {
+        dense.invoke_into(&inputs.each_ref(), &[(&out, req)]).unwrap();
+        let expected = expected.iter().map(|value| there + value).collect::<Vec<f64>>();
+        assert_eq!(out.to_vec::<f64>().unwrap(), expected, "{req:?}");
+    }
+    let (count, side) = (40, 50);
+    let [a, b] = [0; 2].map(|_| wholes(&mut draws, &[count, side, side]));
+    let rows = a.chunks(side).enumerate();
+    let of_row = |(row, values)| b[row / side * side * side..].chunks(side).take(side).map(move |of| dot(values, of));
+    let expected: Vec<f64> = rows.flat_map(of_row).collect();
+    let parameters = [("transpose_b", "true".to_owned())];
+    let found =
+        invoke("batch_dot", &parameters, &[&a, &b].map(|values| array(values, &[count, side, side])).each_ref());
+    assert_eq!(found.unwrap().to_vec::<f64>().unwrap(), expected);
+}
+
+/// A convolution of whole numbers, and the gradients by its arguments for one by its result.
+fn convolved(data: &NDArray, of: [&NDArray; 2], back: &NDArray, pad: usize, groups: usize) -> [Vec<f64>; 4] {
+    let copies = [data, of[0], of[1]].map(|argument| argument.copy().unwrap());
+    copies.iter().for_each(|argument| argument.attach_grad(OpReq::Write).unwrap());
+    let [data, weight, bias] = &copies;
+    let out = autograd::record(|| data.convolution(weight, Some(bias), &[], &[pad; 2], groups)).unwrap();
+    autograd::backward_with(&[(&out, Some(back))], false).unwrap();
+    let grads = [data, weight, bias].map(|argument| argument.grad().unwrap().to_vec::<f64>().unwrap());
+    let [by_data, by_weight, by_bias] = grads;
+    [out.to_vec().unwrap(), by_data, by_weight, by_bias]
+}
+
+/// What is cut into parts has the values of its images, or of its groups, each by itself.
+#[test]
+fn convolutions_in_parts_are_those_of_their_images() {
+    let mut draws = Draws::new(12);
+    let mut draw = |shape: &[usize]| array(&wholes(&mut draws, shape), shape);
+    // Three parts of three images, each of which is a product of its own.
+    let (data, back) = (draw(&[9, 8, 28, 28]), draw(&[9, 16, 28, 28]));
+    let (weight, bias) = (draw(&[16, 8, 3, 3]), draw(&[16]));
+    let whole = convolved(&data, [&weight, &bias], &back, 1, 1);
+    let mut of_images = [const { Vec::new() }; 4];
+    for image in 0..9 {
+        let [data, back] = [&data, &back].map(|array| array.slice(0, image, image + 1, 1).unwrap());
+        let alone = convolved(&data, [&weight, &bias], &back, 1, 1);
+        for (at, (all, values)) in of_images.iter_mut().zip(alone).enumerate() {
+            match at < 2 || all.is_empty() {
+                true => all.extend(values),
+                false => all.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
+            }
+        }
+    }
+    assert!(whole == of_images, "images");
+    // Two parts of two groups.
+    let (data, back) = (draw(&[1, 16, 40, 40]), draw(&[1, 16, 40, 40]));
+    let (weight, bias) = (draw(&[16, 4, 5, 5]), draw(&[16]));
+    let whole = convolved(&data, [&weight, &bias], &back, 2, 4);
+    let mut of_groups = [const { Vec::new() }; 4];
+    for first in (0..16).step_by(4) {
+        let part = |array: &NDArray, axis| array.slice(axis, first, first + 4, 1).unwrap();
+        let alone = convolved(&part(&data, 1), [&part(&weight, 0), &part(&bias, 0)], &part(&back, 1), 2, 1);
+        of_groups.iter_mut().zip(alone).for_each(|(all, values)| all.extend(values));
+    }
+    assert!(whole == of_groups, "groups");
+}
+
 #[test]
 fn windows_are_pooled_as_a_loop_pools_them() {
     let mut draws = Draws::new(2);
@@ -226,6 +305,12 @@ fn the_first_of_equal_elements_has_the_gradient_of_the_greatest() {
     let out = autograd::record(|| x.max_pool(&[2], &[1], &[])).unwrap();
     autograd::backward(&[&out]).unwrap();
     assert_eq!(x.grad().unwrap().to_vec::<f64>().unwrap(), [1.0, 1.0, 0.0, 1.0]);
+    // Windows side by side.
+    let x = array(&[2.0, 2.0, 1.0, 1.0, 2.0, 2.0, 3.0, 1.0], &[1, 1, 2, 4]);
+    x.attach_grad(OpReq::Write).unwrap();
+    let out = autograd::record(|| x.max_pool(&[2, 2], &[2, 2], &[])).unwrap();
+    autograd::backward(&[&out]).unwrap();
+    assert_eq!(x.grad().unwrap().to_vec::<f64>().unwrap(), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
 }
 
 /// The mean and the variance of some elements.

@@ -6,7 +6,7 @@ use common::{chi_squared, runtime};
 use seriatim::{Context, Engine, Kind};
 use seriatim_tensor::operator::{unary_map, Op, SimpleOp};
 use seriatim_tensor::resource::ResourceRequest;
-use seriatim_tensor::storage::{Pooling, Storage};
+use seriatim_tensor::storage::{Pooling, Storage, Tag};
 use seriatim_tensor::{DType, Distribution, ErrorKind, Runtime, Step};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Barrier;
@@ -229,6 +229,34 @@ fn a_request_takes_a_block_of_up_to_twice_its_size() {
 }
 
 #[test]
+fn a_tag_counts_whole_blocks_and_ends_with_them() {
+    let (storage, cpu, tag) = (Storage::builder().build(), Context::cpu(0), Tag::new("whole blocks").unwrap());
+    let (one, other) = tag.scope(|| (storage.alloc(100, cpu).unwrap(), storage.alloc(1, cpu).unwrap()));
+    let of = || storage.statistics_of(tag, cpu).unwrap();
+    assert_eq!((of().live, of().peak, of().requests, of().system_calls), (192, 192, 2, 2));
+    drop(one);
+    assert_eq!(of().live, 64);
+    other.release();
+    assert_eq!((of().live, of().peak), (0, 192));
+}
+
+#[test]
+fn truth_values_of_a_space_are_false() {
+    SimpleOp::unary("truthless", |x, env, out, req| {
+        let space = &mut env.ctx.requested[0];
+        space.get_space::<u8>(x.0.size())?.fill(1);
+        let is_true = space.get_space::<bool>(x.0.size())?.contains(&true);
+        unary_map(x.0, out, req, |_| f64::from(u8::from(is_true)))
+    })
+    .resource_requests(&[ResourceRequest::TempSpace])
+    .register()
+    .unwrap();
+    let x = Runtime::global().unwrap().zeros([5], DType::F64).unwrap();
+    let found = Op::new("truthless", &[]).unwrap().invoke(&[&x]).unwrap();
+    assert_eq!(found.to_vec::<f64>().unwrap(), [0.0; 5]);
+}
+
+#[test]
 fn a_share_of_the_limit_is_not_filled_with_kept_blocks() {
     let cpu = Context::cpu(0);
     for (reserve, pooled) in [(0, 3 << 18), (50, 2 << 18), (75, 1 << 18), (100, 0), (1000, 0)] {
@@ -240,7 +268,7 @@ fn a_share_of_the_limit_is_not_filled_with_kept_blocks() {
         fourth.release();
         drop(blocks);
         let of = storage.statistics(cpu).unwrap();
-        assert_eq!((of.live, of.pooled), (0, pooled), "{reserve}");
+        assert_eq!((of.live, of.pooled, of.peak), (0, pooled, 1 << 20), "{reserve}");
     }
     // Without a limit there is no share.
     let storage = Storage::builder().reserve(100).build();

@@ -5,7 +5,7 @@ mod common;
 
 use common::Draws;
 use seriatim_tensor::operator::Op;
-use seriatim_tensor::{DType, Error, ErrorKind, NDArray};
+use seriatim_tensor::{autograd, DType, Error, ErrorKind, NDArray, OpReq};
 
 /// The values with indices, in order: the number of an element of a shape as its place.
 fn places(shape: &[usize]) -> Vec<Vec<usize>> {
@@ -260,6 +260,23 @@ fn elements_are_chosen() {
         if dtype != DType::Bool {
             check(x.clip(2.0, 5.0), &of, |place| number(&of, place).clamp(2, 5), "clip");
         }
+    }
+}
+
+/// Elements are chosen block by block: what is missing is zero in each.
+#[test]
+fn a_gradient_goes_to_what_was_chosen() {
+    let mut draws = Draws::new(7);
+    let mut draw = |of: usize| (0..600).map(|_| draws.below(of) as f64).collect::<Vec<f64>>();
+    let (chosen, given) = (draw(2), draw(9));
+    let [condition, x, y, by] = [&chosen, &given, &given, &given].map(|of| NDArray::from_slice(of, [600]).unwrap());
+    [&x, &y].iter().for_each(|array| array.attach_grad(OpReq::Write).unwrap());
+    let out = autograd::record(|| condition.choose(&x, &y)).unwrap();
+    autograd::backward_with(&[(&out, Some(&by))], false).unwrap();
+    for (array, is_chosen) in [(x, 1.0), (y, 0.0)] {
+        let found = array.grad().unwrap().to_vec::<f64>().unwrap();
+        let expected = chosen.iter().zip(&given).map(|(which, by)| if *which == is_chosen { *by } else { 0.0 });
+        assert_eq!(found, expected.collect::<Vec<f64>>(), "{is_chosen}");
     }
 }
 

@@ -101,6 +101,33 @@ fn steps_of_two_shapes_share_weights_and_an_optimiser() {
 }
 
 #[test]
+fn a_capture_leaves_what_was_recorded_before() {
+    let x = NDArray::from_slice(&[3.0f32], [1]).unwrap();
+    x.attach_grad(OpReq::Write).unwrap();
+    let y = autograd::record(|| x.square()).unwrap();
+    Step::capture(&[&x], |inputs| autograd::record(|| inputs[0].exp())).unwrap();
+    autograd::backward(&[&y]).unwrap();
+    assert_eq!(x.grad().unwrap().as_scalar::<f32>().unwrap(), 6.0);
+}
+
+#[test]
+fn every_array_of_what_is_returned_is_usable() {
+    let x = NDArray::from_slice(&[2.0f32], [1]).unwrap();
+    let mut step = Step::capture(&[&x], |inputs| {
+        let by = |factor: f64| inputs[0].mul_scalar(factor);
+        Ok((Some(by(1.0)?), vec![by(2.0)?, by(3.0)?], [by(4.0)?, by(5.0)?], (by(6.0)?, (by(7.0)?,), by(8.0)?)))
+    })
+    .unwrap();
+    let mut found = Vec::new();
+    step.run(&[&x]).unwrap().visit(&mut |array| found.push(array.clone()));
+    let (one, two, three, (four, (five,), six)) = step.returned();
+    let all = one.iter().chain(two).chain(three).chain([four, five, six]);
+    let values: Vec<f32> = all.map(|array| array.as_scalar::<f32>().unwrap()).collect();
+    assert_eq!(values, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0]);
+    assert_eq!(found.len(), values.len());
+}
+
+#[test]
 fn inputs_may_be_written_in_place_of_a_copy() {
     let x = NDArray::zeros([2], DType::F32).unwrap();
     let mut step = Step::capture(&[&x], |inputs| Ok([inputs[0].sum()?, inputs[0].clone()])).unwrap();

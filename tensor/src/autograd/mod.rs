@@ -90,7 +90,11 @@ pub fn is_training() -> bool {
 
 impl NDArray {
     /// Attaches a gradient: an array of zeros in the same context, which [`backward`] writes or
-    /// adds to. It stays for the array's life.
+    /// adds to. It stays for the array's life, and belongs to this array and its clones: views that
+    /// were made before recording, and what is detached, have none.
+    ///
+    /// If the array was computed while recording, then gradients stop here from now on, as in
+    /// MXNet: they do not flow back to what it was computed from.
     ///
     /// # Errors
     /// [`Recording`](ErrorKind::Recording) if the array is a view, or has one attached already;
@@ -119,9 +123,11 @@ impl NDArray {
             return Err(Error::new(ErrorKind::UnsupportedType, message));
         }
         let gradient = self.runtime().zeros_in(self.shape(), self.dtype(), self.context())?;
-        self.chunk().gradient().set(Box::new(Attached { gradient, req })).map_err(|_| {
+        self.chunk().gradient().set(Box::new(Attached { of: self.id(), gradient, req })).map_err(|_| {
             Error::new(ErrorKind::Recording, format!("an array of shape {} has a gradient already", self.shape()))
-        })
+        })?;
+        tape::with(|tape| tape.made.remove(&self.id()));
+        Ok(())
     }
 
     /// The gradient that is attached.

@@ -17,6 +17,8 @@ use std::collections::HashMap;
 /// What is attached to an array whose gradient is wanted.
 #[derive(Debug)]
 pub(crate) struct Attached {
+    /// The number of the array. Views and what is detached share its memory, and not its gradient.
+    pub of: u64,
     pub gradient: NDArray,
     pub req: OpReq,
 }
@@ -93,8 +95,7 @@ pub(crate) fn with<R>(use_it: impl FnOnce(&mut Tape) -> R) -> R {
 
 /// What is attached to an array itself, not to one that it was computed from.
 pub(crate) fn attached(array: &NDArray) -> Option<&Attached> {
-    let is_base = array.layout() == &Layout::contiguous(array.shape()) && array.size() == array.elements();
-    array.chunk().gradient().get().filter(|_| is_base)?.downcast_ref()
+    array.chunk().gradient().get()?.downcast_ref().filter(|attached: &&Attached| attached.of == array.id())
 }
 
 /// Whether gradients flow back to an array: it has one attached, or the tape knows it.

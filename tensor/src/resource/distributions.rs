@@ -25,7 +25,7 @@ use crate::resource::rejection;
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Distribution {
-    /// From `low` on and below `high`, each alike.
+    /// From `low` on and below `high`, each alike; both finite, and so is their difference.
     Uniform {
         /// The least value.
         low: f64,
@@ -81,7 +81,7 @@ impl Distribution {
     /// Checks the parameters.
     pub(crate) fn check(self) -> Result<(), Error> {
         let is_right = match self {
-            Distribution::Uniform { low, high } => low.is_finite() && high.is_finite() && low <= high,
+            Distribution::Uniform { low, high } => low <= high && (high - low).is_finite(),
             Distribution::Normal { mean, deviation } => mean.is_finite() && deviation.is_finite() && deviation >= 0.0,
             Distribution::Exponential { rate } => rate.is_finite() && rate > 0.0,
             Distribution::Gamma { shape, scale } => [shape, scale].iter().all(|x| x.is_finite() && *x > 0.0),
@@ -312,6 +312,9 @@ mod tests {
         let wrong = [
             Distribution::Uniform { low: 1.0, high: 0.0 },
             Distribution::Uniform { low: nan, high: 0.0 },
+            Distribution::Uniform { low: f64::INFINITY, high: f64::INFINITY },
+            // They are too far apart for an `f64`.
+            Distribution::Uniform { low: f64::MIN, high: f64::MAX },
             Distribution::Normal { mean: 0.0, deviation: -1.0 },
             Distribution::Exponential { rate: 0.0 },
             Distribution::Gamma { shape: 0.0, scale: 1.0 },

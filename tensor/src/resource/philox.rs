@@ -246,7 +246,13 @@ mod tests {
         assert_eq!(bytes[..4], words[0].to_le_bytes());
         assert_eq!(bytes[4..], words[1].to_le_bytes()[..2]);
         assert_eq!(long.next_u64(), u64::from(words[2]) | u64::from(words[3]) << 32);
+        // What is left of a block is left out too.
+        let first = long.next_u32();
+        long.skip(0);
+        assert!(long.counter() == 2 && first == words[4]);
+        assert_eq!(long.next_u32(), generator.next_u32());
     }
+
     #[test]
     fn many_blocks_are_those_made_one_by_one() {
         let mut generator = Philox::new(0x1234_5678_9ABC_DEF0, 77);

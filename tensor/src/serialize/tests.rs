@@ -13,7 +13,9 @@ fn runtime() -> &'static Runtime {
 
 /// One array of each type and of several shapes.
 fn arrays() -> Vec<NDArray> {
-    let shapes: [&[usize]; 5] = [&[], &[3], &[2, 3], &[0, 2], &[1, 2, 1, 2]];
+    // Under Miri there are fewer: operations of the engine make and read each array.
+    let shapes = [&[][..], &[0, 2], &[2, 3], &[3], &[1, 2, 1, 2]];
+    let shapes = if cfg!(miri) { &shapes[..3] } else { &shapes };
     let of = |dtype: DType, shape: &[usize]| {
         let count = shape.iter().product::<usize>();
         with_type!(dtype, T => {
@@ -22,7 +24,7 @@ fn arrays() -> Vec<NDArray> {
         })
     };
     let types = if cfg!(miri) { &DType::ALL[3..5] } else { &DType::ALL };
-    types.iter().flat_map(|dtype| shapes.map(|shape| of(*dtype, shape))).collect()
+    types.iter().flat_map(|dtype| shapes.iter().map(|shape| of(*dtype, shape))).collect()
 }
 
 fn same(one: &NDArray, other: &NDArray) {
@@ -131,10 +133,11 @@ fn broken_files_are_errors() {
     let arrays: Vec<NDArray> = arrays().into_iter().filter(|array| array.dtype() != DType::Bf16).take(12).collect();
     let names: Vec<String> = (0..arrays.len()).map(|number| number.to_string()).collect();
     let named: Vec<(&str, &NDArray)> = names.iter().map(String::as_str).zip(&arrays).collect();
+    let few = &named[..named.len().min(4)];
     let read_npz: Reader = |bytes| npz::decode(runtime(), bytes).err();
     let formats: [(Vec<u8>, Reader); 5] = [
-        (npz::encode(&named[..4], false).unwrap(), read_npz),
-        (npz::encode(&named[..4], true).unwrap(), read_npz),
+        (npz::encode(few, false).unwrap(), read_npz),
+        (npz::encode(few, true).unwrap(), read_npz),
         (npy::encode(&arrays[2]).unwrap(), |bytes| npy::decode(runtime(), bytes).err()),
         (params::encode(&named).unwrap(), |bytes| params::decode(runtime(), bytes).err()),
         (safetensors::encode(&named).unwrap(), |bytes| safetensors::decode(runtime(), bytes).err()),
@@ -148,7 +151,7 @@ fn broken_files_are_errors() {
             assert!(is_typed(&error), "{error:?}");
         }
         assert!(read(&[&whole[..], &[0]].concat()).is_some_and(|error| is_typed(&error)));
-        let (mut refused, rounds) = (0, if cfg!(miri) { 2 } else { 4_000 });
+        let (mut refused, rounds) = (0, if cfg!(miri) { 1 } else { 4_000 });
         for _ in 0..rounds {
             let mut bytes = whole.clone();
             for _ in 0..=random.next_u32() % 4 {
@@ -209,6 +212,21 @@ fn archives_that_lie_are_errors_and_take_no_memory() {
     archive.add("readme.txt", b"no array", false).unwrap();
     let error = npz::decode(runtime(), &archive.finish().unwrap()).unwrap_err();
     assert!(error.to_string().contains("'readme.txt'"), "{error}");
+}
+
+#[test]
+fn values_of_safetensors_leave_no_gap() {
+    let read = |offsets: [[usize; 2]; 2]| {
+        let entry =
+            |[begin, end]: [usize; 2]| format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{begin},{end}]}}"#);
+        let header = format!(r#"{{"a":{},"b":{}}}"#, entry(offsets[0]), entry(offsets[1]));
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+        safetensors::decode(runtime(), &bytes)
+    };
+    assert_eq!(read([[4, 8], [0, 4]]).unwrap().len(), 2);
+    for wrong in [[[0, 4], [8, 12]], [[0, 4], [0, 4]], [[4, 8], [8, 12]]] {
+        assert!(read(wrong).unwrap_err().to_string().contains("begin at"), "{wrong:?}");
+    }
 }
 
 #[test]

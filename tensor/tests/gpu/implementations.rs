@@ -7,8 +7,9 @@ use seriatim_tensor::autograd;
 use seriatim_tensor::operator::{
     assign_shape, implement, unary_map, Given, Op, OpContext, Operator, OperatorProperty, SimpleOp,
 };
-use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape};
-use std::sync::{Arc, Mutex};
+use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape, Step};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex};
 
 pub const GPU: Context = Context::gpu(0);
 
@@ -49,6 +50,45 @@ struct Times {
     queue: Queue,
     /// The contexts that it was asked for an implementation for.
     asked: Arc<Mutex<Vec<Context>>>,
+}
+
+/// Makes implementations that multiply by their own number, two of them at once.
+struct Numbered {
+    made: AtomicU8,
+    meet: Barrier,
+    queue: Queue,
+}
+
+impl OperatorProperty for Numbered {
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        let Some(shape) = in_shape[0] else { return Ok(false) };
+        assign_shape("output", &mut out_shape[0], shape).map(|()| true)
+    }
+
+    fn devices(&self) -> &[Device] {
+        &[Device::Gpu]
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        let number = self.made.fetch_add(1, SeqCst);
+        self.meet.wait();
+        Ok(Box::new(OnDevice(f32::from(number), self.queue)))
+    }
+}
+
+/// Threads that call an operator first at once have one implementation, which later calls have.
+pub fn calls_at_once_have_one_implementation(runtime: &Runtime, queue: Queue) {
+    let numbered = Numbered { made: AtomicU8::new(1), meet: Barrier::new(2), queue };
+    let op = Op::of_property("numbered", Box::new(numbered)).unwrap();
+    let x = runtime.from_slice_in(&[1.0f32], [1], GPU).unwrap();
+    let call = || op.invoke(&[&x]).unwrap().as_scalar::<f32>().unwrap();
+    let of_threads = std::thread::scope(|scope| [scope.spawn(call), scope.spawn(call)].map(|one| one.join().unwrap()));
+    assert_eq!(of_threads, [call(); 2]);
 }
 
 struct OnProcessor(f32);
