@@ -2,11 +2,12 @@
 //!
 //! `runtime.rs` has what arrays live on, `chunk.rs` the memory that views share, `array.rs` the
 //! array itself. `create.rs` and `transfer.rs` have its methods that need no operator, `access.rs`
-//! what an operation sees of it, and `cursor.rs` how its elements are walked over. `parameter.rs`
-//! has numbers that operations read, `seeding.rs` seeds of random numbers, `profiled.rs` what is
-//! recorded of single calls, and `capturing.rs` what a thread captures. `placing.rs` knows in which
-//! contexts arrays can be, `device_copy.rs` copies between the processor and devices, and
-//! `device_blob.rs` is what an operation of a device sees of an array.
+//! what an operation sees of it, `pieces.rs` what workers see that share an operation, and
+//! `cursor.rs` how its elements are walked over. `parameter.rs` has numbers that operations read,
+//! `seeding.rs` seeds of random numbers, `profiled.rs` what is recorded of single calls, and
+//! `capturing.rs` what a thread captures. `placing.rs` knows in which contexts arrays can be,
+//! `device_copy.rs` copies between the processor and devices, and `device_blob.rs` is what an
+//! operation of a device sees of an array.
 
 pub(crate) mod access;
 pub(crate) mod array;
@@ -17,6 +18,7 @@ pub(crate) mod cursor;
 mod device_blob;
 pub(crate) mod device_copy;
 pub(crate) mod parameter;
+pub(crate) mod pieces;
 pub(crate) mod placing;
 pub(crate) mod profiled;
 pub(crate) mod runtime;
