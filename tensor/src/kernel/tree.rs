@@ -119,8 +119,8 @@ fn leaf_sums<T: Num + Copy>(leaves: &[T], of: &impl Fn(T) -> T, plus: &impl Fn(T
     all_lanes_sums(&sums, plus)
 }
 
-/// The sum of the running sums of each leaf. By itself: beside the loop that makes them the compiler
-/// would lay registers across leaves, as suits these few additions.
+/// The sum of the running sums of each leaf. It is a function by itself: beside the loop that makes
+/// them, the compiler would lay registers across leaves, as suits these few additions.
 #[inline(never)]
 fn all_lanes_sums<T: Copy>(sums: &[[T; LANES]; TOGETHER], plus: &impl Fn(T, T) -> T) -> [T; TOGETHER] {
     sums.map(|sums| lanes_sum(sums, plus))

@@ -196,8 +196,8 @@ impl BatchNorm {
         Ok(())
     }
 
-    /// The backward pass of some channels, of the gradient, the data, the factors, the means and the
-    /// inverse deviations: writes the gradients by data, factors and biases.
+    /// The backward pass of some channels, of the gradient, the data, the factors, the means and
+    /// the inverse deviations: writes the gradients by data, factors and biases.
     fn channels_backward<W: Element + Float>(
         &self,
         (workers, is_of_batch): (Workers<'_>, bool),
