@@ -7,7 +7,9 @@
 
 use crate::dtype::Element;
 use crate::kernel::simd::{self, Loops};
-use half::{bf16, f16, slice::HalfFloatSliceExt};
+use half::bf16;
+
+pub(crate) use crate::kernel::simd::{from_f16, to_f16};
 
 /// Writes the values of one slice into another one of its length.
 pub(crate) fn convert<A: Element, B: Element>(from: &[A], out: &mut [B]) {
@@ -17,16 +19,6 @@ pub(crate) fn convert<A: Element, B: Element>(from: &[A], out: &mut [B]) {
     }
 }
 
-/// Narrows to 16 bits, by the instruction for it where the processor has one.
-pub(crate) fn to_f16(from: &[f32], out: &mut [f16]) {
-    out.convert_from_f32_slice(from);
-}
-
-/// Widens from 16 bits, likewise.
-pub(crate) fn from_f16(from: &[f16], out: &mut [f32]) {
-    from.convert_to_f32_slice(out);
-}
-
 /// Narrows to the upper half of the bits.
 pub(crate) fn to_bf16(from: &[f32], out: &mut [bf16]) {
     simd::run(Narrowed(from, out));
@@ -34,9 +26,7 @@ pub(crate) fn to_bf16(from: &[f32], out: &mut [bf16]) {
 
 /// Widens by zeros.
 pub(crate) fn from_bf16(from: &[bf16], out: &mut [f32]) {
-    for (out, value) in out.iter_mut().zip(from) {
-        *out = f32::from_bits(u32::from(value.to_bits()) << 16);
-    }
+    simd::run(Widened(from, out));
 }
 
 #[inline(always)]
@@ -73,13 +63,40 @@ impl Loops for Narrowed<'_> {
     }
 }
 
+struct Widened<'a>(&'a [bf16], &'a mut [f32]);
+
+impl Loops for Widened<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (out, value) in self.1.iter_mut().zip(self.0) {
+            *out = f32::from_bits(u32::from(value.to_bits()) << 16);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::f16;
 
     /// Patterns of bits of all kinds of numbers.
     fn patterns() -> Vec<f32> {
         (0..1 << 20).map(|at: u32| f32::from_bits(at.wrapping_mul(4_099) ^ (at & 0xFF) << 10)).collect()
+    }
+
+    #[test]
+    fn the_bits_of_an_element_do_not_depend_on_its_place() {
+        let values = patterns();
+        let mut whole = vec![f16::ZERO; values.len()];
+        to_f16(&values, &mut whole);
+        let mut wide = vec![0.0; values.len()];
+        from_f16(&whole, &mut wide);
+        for (at, value) in values.iter().enumerate() {
+            let (mut one, mut back) = ([f16::ZERO], [0.0]);
+            to_f16(&[*value], &mut one);
+            from_f16(&one, &mut back);
+            assert_eq!((one[0].to_bits(), back[0].to_bits()), (whole[at].to_bits(), wide[at].to_bits()), "{value}");
+        }
     }
 
     /// Equal, or both no numbers.

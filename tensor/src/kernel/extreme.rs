@@ -19,32 +19,57 @@ fn is_nan<T: PartialOrd>(value: T) -> bool {
 /// Whether an element comes before the best one so far, in whose place it was not seen.
 #[inline(always)]
 pub(crate) fn beats<T: PartialOrd + Copy>(value: T, best: T, is_greatest: bool) -> bool {
-    let is_beyond = if is_greatest { value > best } else { value < best };
-    is_beyond | (is_nan(value) & !is_nan(best))
+    is_beyond(value, best, is_greatest) | (is_nan(value) & !is_nan(best))
+}
+
+#[inline(always)]
+fn is_beyond<T: PartialOrd>(value: T, best: T, is_greatest: bool) -> bool {
+    if is_greatest {
+        value > best
+    } else {
+        value < best
+    }
 }
 
 /// The place of the extreme of elements, of which there is one.
 pub(crate) fn place<T: PartialOrd + Copy>(values: &[T], is_greatest: bool) -> usize {
+    let best = one_of_extremes(values, is_greatest);
     let mut place = 0;
-    match is_greatest {
-        true => simd::run(Search::<T, true> { values, place: &mut place }),
-        false => simd::run(Search::<T, false> { values, place: &mut place }),
-    }
+    simd::run(First { values, best, place: &mut place });
     place
+}
+
+/// The extreme of elements, of which there is one.
+pub(crate) fn extreme<T: PartialOrd + Copy + Default>(values: &[T], is_greatest: bool) -> T {
+    let best = one_of_extremes(values, is_greatest);
+    // Zeros of both signs are equal, and so are numbers that are none.
+    if best == T::default() || is_nan(best) {
+        return values[place(values, is_greatest)];
+    }
+    best
+}
+
+/// An element that is equal to the extreme one.
+fn one_of_extremes<T: PartialOrd + Copy>(values: &[T], is_greatest: bool) -> T {
+    let mut best = values[0];
+    match is_greatest {
+        true => simd::run(Search::<T, true> { values, best: &mut best }),
+        false => simd::run(Search::<T, false> { values, best: &mut best }),
+    }
+    best
 }
 
 struct Search<'a, T, const GREATEST: bool> {
     values: &'a [T],
-    place: &'a mut usize,
+    best: &'a mut T,
 }
 
 impl<T: PartialOrd + Copy, const GREATEST: bool> Loops for Search<'_, T, GREATEST> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // Once a lane has what is not a number, it keeps that.
+        // Once a lane has what is not a number, it keeps that: nothing is beyond it.
         let better = |value: T, best: T| {
-            let is_beyond = if GREATEST { value > best } else { value < best };
-            if is_beyond | is_nan(value) {
+            if is_beyond(value, best, GREATEST) | is_nan(value) {
                 value
             } else {
                 best
@@ -59,11 +84,25 @@ impl<T: PartialOrd + Copy, const GREATEST: bool> Loops for Search<'_, T, GREATES
             }
             best = lanes.iter().fold(best, |best, value| better(*value, best));
         }
-        best = rest.iter().fold(best, |best, value| better(*value, best));
+        *self.best = rest.iter().fold(best, |best, value| better(*value, best));
+    }
+}
+
+/// Where the first element is that is equal to the best one, or no number like that.
+struct First<'a, T> {
+    values: &'a [T],
+    best: T,
+    place: &'a mut usize,
+}
+
+impl<T: PartialOrd + Copy> Loops for First<'_, T> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let First { values, best, place } = self;
         let is_it = |value: T| (value == best) | (is_nan(value) & is_nan(best));
         let has_it = |values: &[T]| values.iter().fold(false, |has, value| has | is_it(*value));
-        let first = self.values.chunks(LANES).position(has_it).unwrap_or(0) * LANES;
-        *self.place = first + self.values[first..].iter().position(|value| is_it(*value)).unwrap_or(0);
+        let first = values.chunks(LANES).position(has_it).unwrap_or(0) * LANES;
+        *place = first + values[first..].iter().position(|value| is_it(*value)).unwrap_or(0);
     }
 }
 
@@ -127,6 +166,7 @@ mod tests {
                 for is_greatest in [true, false] {
                     let expected = slowly(&values, is_greatest);
                     assert_eq!(place(&values, is_greatest), expected, "{is_greatest} {values:?}");
+                    assert_eq!(extreme(&values, is_greatest).to_bits(), values[expected].to_bits(), "{values:?}");
                     let (mut best, mut places) = ([0.0; 1], [0.0; 1]);
                     let mut column = Extremes { best: &mut best, places: &mut places, is_greatest };
                     values.iter().enumerate().for_each(|(at, value)| column.add(&[*value], at as f32, at == 0));

@@ -37,6 +37,8 @@ struct Forward<'a, T> {
 }
 
 impl<T: Math> Loops for Forward<'_, T> {
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let pairs = self.out.iter_mut().zip(self.x);
@@ -70,6 +72,8 @@ struct Backward<'a, T> {
 }
 
 impl<T: Math> Loops for Backward<'_, T> {
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let all = self.out.iter_mut().zip(self.grad).zip(self.x);

@@ -50,6 +50,8 @@ struct Rows<'a, T> {
 }
 
 impl<T: Math> Loops for Rows<'_, T> {
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Rows { rows, length, is_log } = self;
@@ -60,10 +62,14 @@ impl<T: Math> Loops for Rows<'_, T> {
                 row.iter_mut().for_each(|value| *value = *value - greatest);
             }
             if is_log {
-                rows.chunks_exact_mut(length).for_each(less_log_of_sum::<T, FMA>);
+                for row in rows.chunks_exact_mut(length) {
+                    less_log_of_sum::<T, FMA>(row);
+                }
                 continue;
             }
-            rows.iter_mut().for_each(|value| *value = value.exp_or_zero_by::<FMA>());
+            for value in rows.iter_mut() {
+                *value = value.exp_or_zero_by::<FMA>();
+            }
             for row in rows.chunks_exact_mut(length) {
                 let inverse = sum(row, |a, b| a + b).recip();
                 row.iter_mut().for_each(|value| *value = *value * inverse);
@@ -78,7 +84,9 @@ fn less_log_of_sum<T: Math, const FMA: bool>(row: &mut [T]) {
     let mut total = Tree::new();
     for leaf in row.chunks(LEAF) {
         let mut powers = [T::zero(); LEAF];
-        powers.iter_mut().zip(leaf).for_each(|(power, value)| *power = value.exp_or_zero_by::<FMA>());
+        for (power, value) in powers.iter_mut().zip(leaf) {
+            *power = value.exp_or_zero_by::<FMA>();
+        }
         total.add(&powers[..leaf.len()], |a, b| a + b);
     }
     let log = total.sum(|a, b| a + b).ln_by::<FMA>();
@@ -92,6 +100,8 @@ struct Gradient<'a, T> {
 }
 
 impl<T: Math> Loops for Gradient<'_, T> {
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Gradient { grad, value, is_log } = self;

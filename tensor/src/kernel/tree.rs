@@ -76,7 +76,13 @@ struct Leaves<'a, T, Of, Plus> {
 impl<T: Num + Copy, Of: Fn(T) -> T, Plus: Fn(T, T) -> T> Loops for Leaves<'_, T, Of, Plus> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        for leaf in self.values.chunks(LEAF) {
+        let mut some = self.values.chunks_exact(TOGETHER * LEAF);
+        for leaves in &mut some {
+            for sum in leaf_sums(leaves, &self.of, &self.plus) {
+                self.tree.carry(sum, &self.plus);
+            }
+        }
+        for leaf in some.remainder().chunks(LEAF) {
             self.tree.carry(leaf_sum(leaf, &self.of, &self.plus), &self.plus);
         }
     }
@@ -92,6 +98,32 @@ pub(crate) fn leaf_sum<T: Num + Copy>(leaf: &[T], of: &impl Fn(T) -> T, plus: &i
     }
     sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum = plus(*sum, of(*value)));
     lanes_sum(sums, plus)
+}
+
+/// So many leaves are summed at a time: one sum after the other would wait for each addition.
+const TOGETHER: usize = 4;
+
+/// The [`leaf_sum`] of each of so many leaves.
+#[inline(always)]
+fn leaf_sums<T: Num + Copy>(leaves: &[T], of: &impl Fn(T) -> T, plus: &impl Fn(T, T) -> T) -> [T; TOGETHER] {
+    let mut sums = [T::zero(); TOGETHER * LANES];
+    for at in (0..LEAF).step_by(LANES) {
+        let mut values = [T::zero(); TOGETHER * LANES];
+        for (values, leaf) in values.chunks_exact_mut(LANES).zip(leaves.chunks_exact(LEAF)) {
+            values.copy_from_slice(&leaf[at..at + LANES]);
+        }
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = plus(*sum, of(value)));
+    }
+    let sums: [[T; LANES]; TOGETHER] =
+        std::array::from_fn(|leaf| std::array::from_fn(|lane| sums[leaf * LANES + lane]));
+    all_lanes_sums(&sums, plus)
+}
+
+/// The sum of the running sums of each leaf. It is a function by itself: beside the loop that makes
+/// them, the compiler would lay registers across leaves, as suits these few additions.
+#[inline(never)]
+fn all_lanes_sums<T: Copy>(sums: &[[T; LANES]; TOGETHER], plus: &impl Fn(T, T) -> T) -> [T; TOGETHER] {
+    sums.map(|sums| lanes_sum(sums, plus))
 }
 
 /// The sum of the running sums of a leaf.
@@ -247,11 +279,16 @@ impl<T: Num + Copy, Of: Fn(T) -> T, Plus: Fn(T, T) -> T> Loops for Rows<'_, '_, 
 
 /// The sum of a slice.
 pub(crate) fn sum<T: Num + Copy>(values: &[T], plus: impl Fn(T, T) -> T) -> T {
+    sum_of(values, |value| value, plus)
+}
+
+/// The sum of what `of` makes of the elements of a slice.
+pub(crate) fn sum_of<T: Num + Copy>(values: &[T], of: impl Fn(T) -> T, plus: impl Fn(T, T) -> T) -> T {
     if values.len() <= LEAF {
-        return leaf_sum(values, &|value| value, &plus);
+        return leaf_sum(values, &of, &plus);
     }
     let mut tree = Tree::new();
-    tree.add_leaves(values, |value| value, &plus);
+    tree.add_leaves(values, of, &plus);
     tree.sum(plus)
 }
 

@@ -54,6 +54,8 @@ macro_rules! forward {
         pub fn $name<F: Special>(x: &[F], out: &mut [F]) {
             struct Each<'a, F>(&'a [F], &'a mut [F]);
             impl<F: Special> Loops for Each<'_, F> {
+                const WIDE: bool = true;
+
                 #[inline(always)]
                 fn run<const FMA: bool>(self) {
                     for (out, $x) in self.1.iter_mut().zip(self.0) {
@@ -81,6 +83,8 @@ macro_rules! backward {
         pub fn $name<F: Special>(g: &[F], v: &[F], out: &mut [F]) {
             struct Each<'a, F>(&'a [F], &'a [F], &'a mut [F]);
             impl<F: Special> Loops for Each<'_, F> {
+                const WIDE: bool = true;
+
                 #[inline(always)]
                 fn run<const FMA: bool>(self) {
                     for ((out, $g), v) in self.2.iter_mut().zip(self.0).zip(self.1) {

@@ -282,6 +282,11 @@ impl<'a> BlobMut<'a> {
         })
     }
 
+    /// The same, while this one is not used.
+    pub(crate) fn again(&mut self) -> BlobMut<'_> {
+        self.with_layout(self.layout())
+    }
+
     /// Writes the elements in order, converted from `W`, as the request says.
     pub fn writer<W: Element>(&mut self, req: OpReq) -> Writer<'_, W> {
         self.writer_along(self.0.layout, req)

@@ -67,6 +67,24 @@ pub(super) unsafe fn gather<T: Element, W: Element>(base: *const u8, tile: &Tile
     assert_eq!(tile.size(), into.len());
     // SAFETY: as the caller says.
     let first = unsafe { base.cast::<T>().offset(tile.place) };
+    if T::DTYPE == W::DTYPE && tile.right == 1 {
+        for (row, into) in into.chunks_exact_mut(tile.columns).enumerate() {
+            // SAFETY: as the caller says; each type of elements has a name of its own, so both are
+            // one type. What is copied to is borrowed exclusively.
+            unsafe {
+                let from = first.offset(row as isize * tile.down).cast::<W>();
+                std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), tile.columns);
+            }
+        }
+        return;
+    }
+    if tile.right == 0 && tile.columns > 1 {
+        for (row, into) in into.chunks_exact_mut(tile.columns).enumerate() {
+            // SAFETY: as the caller says.
+            into.fill(W::from_number(unsafe { first.offset(row as isize * tile.down).read() }.to_number()));
+        }
+        return;
+    }
     tile.each(|at, step| {
         // SAFETY: as the caller says; `into` has a place for each.
         unsafe { *into.get_unchecked_mut(at) = W::from_number(first.offset(step).read().to_number()) };

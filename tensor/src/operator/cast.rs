@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::kernel::convert;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::element_copy::{make, Copying};
-use crate::operator::map::copy;
+use crate::operator::map::{copy_part, in_parts};
 use crate::operator::parameters::Parameters;
 use crate::operator::parts::Workers;
 use crate::operator::Builtin;
@@ -34,12 +34,18 @@ impl Copying for CastParameters {
         Some(self.dtype)
     }
 
-    fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-        cast(data, out, req)
+    fn forward(&self, workers: Workers<'_>, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+        in_parts(workers, &[*data], &mut [out.again()], |data, outs| cast(&data[0], &mut outs[0], req))
     }
 
-    fn backward(&self, _: Workers<'_>, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-        cast(grad, in_grad, req)
+    fn backward(
+        &self,
+        workers: Workers<'_>,
+        grad: &Blob<'_>,
+        in_grad: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        self.forward(workers, grad, in_grad, req)
     }
 }
 
@@ -67,7 +73,7 @@ fn cast(data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error>
         };
     match is_done {
         true => Ok(()),
-        false => copy(data, out, req),
+        false => copy_part(data, out, req),
     }
 }
 

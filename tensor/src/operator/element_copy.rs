@@ -33,19 +33,19 @@ pub(super) trait Copying: Parameters + Clone + Send + Sync + 'static {
     }
 
     /// Writes the result.
-    fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-        copy(data, out, req)
+    fn forward(&self, workers: Workers<'_>, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+        copy(workers, data, out, req)
     }
 
     /// Writes the gradient by the input.
     fn backward(
         &self,
-        _workers: Workers<'_>,
+        workers: Workers<'_>,
         grad: &Blob<'_>,
         in_grad: &mut BlobMut<'_>,
         req: OpReq,
     ) -> Result<(), Error> {
-        copy(grad, in_grad, req)
+        copy(workers, grad, in_grad, req)
     }
 }
 
@@ -105,13 +105,13 @@ impl<C: Copying> OperatorProperty for Copied<C> {
 impl<C: Copying> Operator for Copied<C> {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        self.0.forward(&in_data[0], &mut out_data[0], req[0])
+        self.0.forward(ctx.workers(), &in_data[0], &mut out_data[0], req[0])
     }
 
     fn backward(

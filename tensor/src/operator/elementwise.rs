@@ -306,12 +306,12 @@ pub(super) fn all() -> impl Iterator<Item = SimpleOp> {
             .chain(reversed)
     });
     let pass = |name, about: &'static str| {
-        SimpleOp::unary(name, |x, _, out, req| copy(&x.0, out, req))
+        SimpleOp::unary(name, |x, env, out, req| copy(env.ctx.workers(), &x.0, out, req))
             .types(&DType::ALL)
             .inplace(Inplace::InOut)
             .describe(about)
     };
-    let through = UnaryGradient::T0(Box::new(|g, _, out, req| copy(&g.0, out, req)));
+    let through = UnaryGradient::T0(Box::new(|g, env, out, req| copy(env.ctx.workers(), &g.0, out, req)));
     let stopped = UnaryGradient::T0(Box::new(|g, _, out, req| unary_map(g.0, out, req, |_| 0.0)));
     let copies = [
         pass("_copy", "The same values in other memory").unary_gradient(through),

@@ -7,7 +7,7 @@
 
 use crate::dtype::{Element, Number};
 use crate::error::Error;
-use crate::kernel::extreme::{beats, place, Extremes};
+use crate::kernel::extreme::{beats, extreme, place, Extremes};
 use crate::kernel::tree::{leaf_sum, Columns, Tree, LEAF};
 use crate::ndarray::access::Blob;
 use crate::ndarray::cursor::Reader;
@@ -129,9 +129,10 @@ fn fold_row<W: Work>(kind: Kind, reader: &mut Reader<'_, W>, count: usize) -> W 
         _ if is_sum(kind) => add(kind, &mut tree, values),
         Kind::Prod => product = values.iter().fold(product, |product, value| product.times(*value)),
         _ => {
-            let found = place(values, is_greatest(kind));
-            if best.is_none_or(|(best, _)| beats(values[found], best, is_greatest(kind))) {
-                best = Some((values[found], at + found));
+            let found = if is_place(kind) { place(values, is_greatest(kind)) } else { 0 };
+            let value = if is_place(kind) { values[found] } else { extreme(values, is_greatest(kind)) };
+            if best.is_none_or(|(best, _)| beats(value, best, is_greatest(kind))) {
+                best = Some((value, at + found));
             }
             at += values.len();
         }

@@ -62,6 +62,9 @@ macro_rules! with_float {
 }
 pub(crate) use with_float;
 
+/// Those of inputs and of an output.
+type Layouts = SmallVec<[Layout; INPUTS + 1]>;
+
 /// Writes `f` of the inputs, which broadcast to the shape of `out`. `f` is given as many elements
 /// of each input as of the output, at most all.
 pub(crate) fn map<W: Element>(
@@ -73,47 +76,59 @@ pub(crate) fn map<W: Element>(
     if req.is_null() {
         return Ok(());
     }
-    let shape = &out.layout().shape;
-    if let (Some(slices), true) = (slices(inputs, shape), req.overwrites()) {
+    if have_shape(inputs, &out.layout().shape) {
+        return map_alike(inputs, out, req, &f);
+    }
+    let layouts = broadcast(inputs, &out.layout().shape)?;
+    map_alike(&shown(inputs, &layouts), out, req, &f)
+}
+
+fn have_shape(inputs: &[Blob<'_>], shape: &Shape) -> bool {
+    inputs.iter().all(|input| input.layout().shape == *shape)
+}
+
+/// The layouts of inputs along a shape.
+fn broadcast(inputs: &[Blob<'_>], shape: &Shape) -> Result<Layouts, Error> {
+    inputs.iter().map(|input| input.layout().broadcast_to(*shape)).collect()
+}
+
+/// The inputs in these layouts.
+fn shown<'a>(inputs: &[Blob<'a>], layouts: &'a [Layout]) -> SmallVec<[Blob<'a>; INPUTS]> {
+    inputs.iter().zip(layouts).map(|(input, layout)| input.with_layout(layout)).collect()
+}
+
+/// The same for arrays of one shape.
+fn map_alike<W: Element>(
+    inputs: &[Blob<'_>],
+    out: &mut BlobMut<'_>,
+    req: OpReq,
+    f: &impl Fn(&[&[W]], &mut [W]),
+) -> Result<(), Error> {
+    if let (Some(slices), true) = (slices(inputs), req.overwrites()) {
         if let Some(out) = out.as_mut_slice::<W>() {
             f(&slices[..inputs.len()], out);
             return Ok(());
         }
     }
-    let mut layouts = SmallVec::<[Layout; INPUTS]>::new();
-    let mut shown: SmallVec<[Blob<'_>; INPUTS]> = inputs.iter().copied().collect();
-    if inputs.iter().any(|input| input.layout().shape != *shape) {
-        for input in inputs {
-            layouts.push(input.layout().broadcast_to(*shape)?);
-        }
-        shown.iter_mut().zip(&layouts).for_each(|(input, layout)| *input = input.with_layout(layout));
+    if out.size() >= LONG {
+        return map_in_tiles(inputs, out, req, f);
     }
-    let slices: Option<SmallVec<[&[W]; INPUTS]>> = shown.iter().map(Blob::as_slice).collect();
-    if let (Some(slices), true) = (slices, req.overwrites()) {
-        if let Some(out) = out.as_mut_slice::<W>() {
-            f(&slices, out);
-            return Ok(());
-        }
-    }
-    if shape.size() >= LONG {
-        return map_in_tiles(&shown, out, req, &f);
-    }
-    let mut readers: SmallVec<[_; INPUTS]> = shown.iter().map(Blob::reader::<W>).collect();
-    blocks::<W, BLOCK>(&mut readers, &mut out.writer::<W>(req), &f);
+    let mut readers: SmallVec<[_; INPUTS]> = inputs.iter().map(Blob::reader::<W>).collect();
+    blocks::<W, BLOCK>(&mut readers, &mut out.writer::<W>(req), f);
     Ok(())
 }
 
-/// The elements of inputs that have this shape, are of this type and lie one after the other.
+/// The elements of inputs that are of this type and lie one after the other.
 #[inline]
-fn slices<'a, W: Element>(inputs: &[Blob<'a>], shape: &Shape) -> Option<[&'a [W]; INPUTS]> {
+fn slices<'a, W: Element>(inputs: &[Blob<'a>]) -> Option<[&'a [W]; INPUTS]> {
     let mut slices = [&[][..]; INPUTS];
     for (slice, input) in slices.iter_mut().zip(inputs) {
-        *slice = input.as_slice().filter(|_| input.layout().shape == *shape)?;
+        *slice = input.as_slice()?;
     }
     Some(slices)
 }
 
-/// The same for arrays of one shape. If an array has its shortest stride along another axis than
+/// The same for long arrays. If an array has its shortest stride along another axis than
 /// the last one, then the elements are taken in tiles of these two axes.
 fn map_in_tiles<W: Element>(
     inputs: &[Blob<'_>],
@@ -122,7 +137,7 @@ fn map_in_tiles<W: Element>(
     f: &Function<'_, W>,
 ) -> Result<(), Error> {
     let of_out = *out.layout();
-    let mut layouts: SmallVec<[Layout; INPUTS + 1]> = inputs.iter().map(|input| *input.layout()).collect();
+    let mut layouts: Layouts = inputs.iter().map(|input| *input.layout()).collect();
     layouts.push(of_out);
     if let Some(axis) = layouts.iter().find_map(turned_axis) {
         let dims = of_out.shape.dims();
@@ -139,9 +154,7 @@ fn map_in_tiles<W: Element>(
                 for (layout, of) in layouts.iter_mut().zip(inputs.iter().map(Blob::layout).chain([&of_out])) {
                     *layout = of.slice(axis, begin, end, 1)?;
                 }
-                let parts: SmallVec<[Blob<'_>; INPUTS]> =
-                    inputs.iter().zip(&layouts).map(|(input, layout)| input.with_layout(layout)).collect();
-                map_in_tiles(&parts, &mut out.with_layout(&layouts[inputs.len()]), req, f)?;
+                map_in_tiles(&shown(inputs, &layouts), &mut out.with_layout(&layouts[inputs.len()]), req, f)?;
             }
             return Ok(());
         }
@@ -165,8 +178,8 @@ fn turned_axis(layout: &Layout) -> Option<usize> {
     is_turned.then_some(axis)
 }
 
-/// The same in parts, where the arrays are long, give out slices, and are overwritten. `f` computes
-/// each element from those at its place alone.
+/// The same in parts, where the arrays are long. `f` computes each element from those at its place
+/// alone.
 pub(super) fn map_in_parts<W: Element>(
     workers: Workers<'_>,
     inputs: &[Blob<'_>],
@@ -174,23 +187,47 @@ pub(super) fn map_in_parts<W: Element>(
     req: OpReq,
     f: impl Fn(&[&[W]], &mut [W]) + Sync,
 ) -> Result<(), Error> {
-    let parts = parts::count(out.size(), ELEMENTS);
-    if parts > 1 && req.overwrites() {
-        let slices = slices::<W>(inputs, &out.layout().shape);
-        if let (Some(slices), Some(values)) = (slices, out.as_mut_slice::<W>()) {
-            let (slices, each) = (&slices[..inputs.len()], values.len().div_ceil(parts));
-            return workers.run(values.chunks_mut(each).enumerate(), |(part, out)| {
-                let pieces = slices.iter().map(|slice| &slice[part * each..][..out.len()]);
-                f(&pieces.collect::<SmallVec<[&[W]; INPUTS]>>(), out);
-                Ok(())
-            });
-        }
+    if req.is_null() {
+        return Ok(());
     }
-    map(inputs, out, req, f)
+    in_parts(workers, inputs, &mut [out.again()], |inputs, outs| map(inputs, &mut outs[0], req, &f))
+}
+
+/// Has `each` write arrays of one shape in parts, of the same places of inputs, which broadcast to
+/// that.
+pub(super) fn in_parts(
+    workers: Workers<'_>,
+    inputs: &[Blob<'_>],
+    outs: &mut [BlobMut<'_>],
+    each: impl Fn(&[Blob<'_>], &mut [BlobMut<'_>]) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let shape = outs[0].shape();
+    if parts::count(shape.size(), ELEMENTS) == 1 {
+        return each(inputs, outs);
+    }
+    let mut layouts = broadcast(inputs, &shape)?;
+    layouts.extend(outs.iter().map(|out| *out.layout()));
+    let mut plan = parts::plan(&shape, None);
+    if layouts.iter().all(Layout::is_contiguous) {
+        // Elements in one row can be cut anywhere.
+        let row = Layout::contiguous(Shape::new(&[shape.size()])?);
+        for layout in &mut layouts {
+            (layout.shape, layout.strides) = (row.shape, row.strides);
+        }
+        plan.1 = 0;
+    }
+    let of_outs = outs.iter_mut().zip(&layouts[inputs.len()..]);
+    let mut outs: SmallVec<[BlobMut<'_>; 3]> = of_outs.map(|(out, layout)| out.with_layout(layout)).collect();
+    workers.cut(plan, &shown(inputs, &layouts), &mut outs, each)
 }
 
 /// Writes the elements of an array into another one of its shape, converted.
-pub(crate) fn copy(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+pub(crate) fn copy(workers: Workers<'_>, from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+    in_parts(workers, &[*from], &mut [out.again()], |inputs, outs| copy_part(&inputs[0], &mut outs[0], req))
+}
+
+/// The same on this thread.
+pub(super) fn copy_part(from: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
     match (from.dtype(), out.dtype()) {
         (one, other) if !one.is_float() && !other.is_float() => {
             map::<i64>(&[*from], out, req, |inputs, out| out.copy_from_slice(inputs[0]))

@@ -3,15 +3,18 @@
 //! Used by operators whose kernels are long: `products.rs`, `map.rs`, `reduction.rs` and others.
 //! How many parts there are, and where they end, follows from shapes alone, so no bit depends on
 //! the number of workers. The parts are operations of a scope of the engine inside of the kernel's
-//! own operation, which has the arrays: they write disjoint pieces of one array, and name no
-//! variable. The thread of the kernel runs them, and workers with nothing to do take some of them.
+//! own operation, which has the arrays: they write disjoint pieces of these, and name no variable.
+//! The thread of the kernel runs them, and workers with nothing to do take some of them.
 
 #![forbid(unsafe_code)]
 
 use crate::dtype::Element;
 use crate::error::Error;
+use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::pieces::Cut;
 use crate::ndarray::runtime::Runtime;
 use crate::operator::property::Scratch;
+use crate::shape::Shape;
 
 /// The most parts of a kernel.
 pub(super) const MOST: usize = 16;
@@ -23,6 +26,18 @@ pub(super) const ELEMENTS: usize = 1 << 16;
 /// Into how many parts work is cut, of which a part has at least so much: a power of two.
 pub(super) fn count(work: usize, least: usize) -> usize {
     1 << (work / least).clamp(1, MOST).ilog2()
+}
+
+/// Into how many parts arrays of a shape are cut, and along which axis: the first with a place for
+/// each part, or else the longest. `whole` is an axis that stays in one piece.
+pub(super) fn plan(shape: &Shape, whole: Option<usize>) -> (usize, usize) {
+    let parts = count(shape.size(), ELEMENTS);
+    let axes = || shape.dims().iter().enumerate().filter(|(axis, _)| Some(*axis) != whole);
+    let first = axes().find(|(_, dim)| **dim >= parts);
+    match first.or_else(|| axes().max_by_key(|(_, dim)| **dim)) {
+        Some((axis, _)) => (parts, axis),
+        None => (1, 0),
+    }
 }
 
 /// Where the parts of a kernel run, and where they have their memory from. Goes along with them.
@@ -59,5 +74,19 @@ impl<'a> Workers<'a> {
         });
         of_first?;
         Ok(others?)
+    }
+
+    /// Runs a kernel on its arrays in so many pieces of them along an axis.
+    pub fn cut<'b>(
+        self,
+        (parts, axis): (usize, usize),
+        inputs: &[Blob<'b>],
+        outs: &'b mut [BlobMut<'_>],
+        each: impl Fn(&[Blob<'_>], &mut [BlobMut<'_>]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        if parts == 1 {
+            return each(inputs, outs);
+        }
+        self.run(Cut::new(inputs, outs, axis).pieces(parts), |piece| piece.with(&each)?)
     }
 }

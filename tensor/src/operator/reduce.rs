@@ -113,7 +113,7 @@ impl Operator for Reduce {
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         in_data: Given<'_>,
         out_data: Given<'_>,
@@ -128,7 +128,7 @@ impl Operator for Reduce {
         let spread = plan.spread(grad.layout(), &shape)?;
         let grad = grad.with_layout(&spread);
         match self.kind {
-            Kind::Sum => return copy(&grad, out, req),
+            Kind::Sum => return copy(ctx.workers(), &grad, out, req),
             Kind::Mean => {
                 let share = 1.0 / plan.turned_count(&shape) as f64;
                 return super::elementwise::unary_map(grad, out, req, |grad| grad * share);

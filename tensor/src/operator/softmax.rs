@@ -3,17 +3,20 @@
 
 #![forbid(unsafe_code)]
 
+use crate::dtype::Element;
 use crate::error::{Error, ErrorKind};
+use crate::kernel::math::Math;
 use crate::kernel::softmax;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{map, with_float};
 use crate::operator::parameters::{Choices, Parameters};
-use crate::operator::parts::{self, ELEMENTS};
+use crate::operator::parts::{self, Workers};
 use crate::operator::property::{assign_shape, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
+use num_traits::Float;
 use seriatim::Context;
 
 /// By what `SoftmaxOutput` and `MakeLoss` divide their gradients.
@@ -109,6 +112,70 @@ impl OperatorProperty for Softmax {
     }
 }
 
+impl Softmax {
+    /// Divides rows by the temperature.
+    fn cool<W: Element + Float>(&self, rows: &mut [W]) {
+        if self.parameters.temperature != 1.0 {
+            let inverse = W::from_number((1.0 / self.parameters.temperature).to_number());
+            rows.iter_mut().for_each(|value| *value = *value * inverse);
+        }
+    }
+
+    fn rows_forward<W: Element + Math>(
+        &self,
+        workers: Workers<'_>,
+        axis: usize,
+        data: &Blob<'_>,
+        out: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        let (layout, count, length) = rows(data.layout(), axis)?;
+        let is_last = axis + 1 == data.layout().shape.rank();
+        if let (Some(from), true, true) = (data.as_slice::<W>(), req.overwrites(), is_last) {
+            if let Some(out) = out.as_mut_slice::<W>() {
+                out.copy_from_slice(from);
+                self.cool(out);
+                softmax::softmax(out, length, self.is_log);
+                return Ok(());
+            }
+        }
+        let (mut reader, mut scratch) = (data.reader_along::<W>(&layout), workers.scratch::<W>(length)?);
+        let (layout, row) = (rows(out.layout(), axis)?.0, scratch.as_mut_slice());
+        let mut writer = out.writer_along::<W>(&layout, req);
+        for _ in 0..count {
+            reader.fill(row);
+            self.cool(row);
+            softmax::softmax(row, length, self.is_log);
+            writer.put(row);
+        }
+        Ok(())
+    }
+
+    fn rows_backward<W: Element + Math>(
+        &self,
+        workers: Workers<'_>,
+        axis: usize,
+        [grad, value]: [&Blob<'_>; 2],
+        in_grad: &mut BlobMut<'_>,
+        req: OpReq,
+    ) -> Result<(), Error> {
+        let (layout, count, length) = rows(grad.layout(), axis)?;
+        let mut grads = grad.reader_along::<W>(&layout);
+        let mut values = value.reader_along::<W>(&rows(value.layout(), axis)?.0);
+        let mut scratch = workers.scratch::<W>(2 * length)?;
+        let (row, of) = scratch.as_mut_slice().split_at_mut(length);
+        let layout = rows(in_grad.layout(), axis)?.0;
+        let mut writer = in_grad.writer_along::<W>(&layout, req);
+        for _ in 0..count {
+            grads.fill(row);
+            softmax::gradient(row, values.next(length, of), self.is_log);
+            self.cool(row);
+            writer.put(row);
+        }
+        Ok(())
+    }
+}
+
 impl Operator for Softmax {
     fn forward(
         &self,
@@ -121,39 +188,14 @@ impl Operator for Softmax {
         if req[0].is_null() {
             return Ok(());
         }
-        let axis = in_data[0].shape().axis(self.parameters.axis)?;
+        let shape = in_data[0].shape();
+        let axis = shape.axis(self.parameters.axis)?;
+        let workers = ctx.workers();
         with_float!(in_data[0].dtype(), W => {
-            let inverse = (1.0 / self.parameters.temperature) as W;
-            let of_rows = |rows: &mut [W], length: usize| {
-                if self.parameters.temperature != 1.0 {
-                    rows.iter_mut().for_each(|value| *value *= inverse);
-                }
-                softmax::softmax(rows, length, self.is_log);
-            };
-            let shape = &in_data[0].layout().shape;
-            if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), axis + 1 == shape.rank()) {
-                if let Some(out) = out_data[0].as_mut_slice::<W>() {
-                    let (length, parts) = (shape.dims()[axis].max(1), parts::count(out.len(), ELEMENTS));
-                    let each = ((out.len() / length).div_ceil(parts) * length).max(1);
-                    let pieces = from.chunks(each).zip(out.chunks_mut(each));
-                    return ctx.workers().run(pieces, |(from, out)| {
-                        out.copy_from_slice(from);
-                        of_rows(out, length);
-                        Ok(())
-                    });
-                }
-            }
-            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
-            let (mut reader, mut scratch) = (in_data[0].reader_along::<W>(&layout), ctx.scratch::<W>(length)?);
-            let (layout, row) = (rows(out_data[0].layout(), axis)?.0, scratch.as_mut_slice());
-            let mut writer = out_data[0].writer_along::<W>(&layout, req[0]);
-            for _ in 0..count {
-                reader.fill(row);
-                of_rows(row, length);
-                writer.put(row);
-            }
-        });
-        Ok(())
+            workers.cut(parts::plan(&shape, Some(axis)), &in_data[..1], &mut out_data[..1], |data, outs| {
+                self.rows_forward::<W>(workers, axis, &data[0], &mut outs[0], req[0])
+            })
+        })
     }
 
     fn backward(
@@ -171,26 +213,12 @@ impl Operator for Softmax {
         }
         let (grad, value) = (out_grad.get(0)?, out_data.get(0)?);
         let axis = grad.shape().axis(self.parameters.axis)?;
+        let workers = ctx.workers();
         with_float!(grad.dtype(), W => {
-            let (layout, count, length) = rows(grad.layout(), axis)?;
-            let mut grads = grad.reader_along::<W>(&layout);
-            let mut values = value.reader_along::<W>(&rows(value.layout(), axis)?.0);
-            let mut scratch = ctx.scratch::<W>(2 * length)?;
-            let (row, of) = scratch.as_mut_slice().split_at_mut(length);
-            let layout = rows(in_grad[0].layout(), axis)?.0;
-            let mut writer = in_grad[0].writer_along::<W>(&layout, req[0]);
-            let inverse = (1.0 / self.parameters.temperature) as W;
-            for _ in 0..count {
-                grads.fill(row);
-                values.fill(of);
-                softmax::gradient(row, of, self.is_log);
-                if self.parameters.temperature != 1.0 {
-                    row.iter_mut().for_each(|value| *value *= inverse);
-                }
-                writer.put(row);
-            }
-        });
-        Ok(())
+            workers.cut(parts::plan(&grad.shape(), Some(axis)), &[grad, value], in_grad, |inputs, outs| {
+                self.rows_backward::<W>(workers, axis, [&inputs[0], &inputs[1]], &mut outs[0], req[0])
+            })
+        })
     }
 }
 

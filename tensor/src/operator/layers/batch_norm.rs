@@ -6,14 +6,14 @@
 
 #![forbid(unsafe_code)]
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
-use crate::kernel::centre::centre;
+use crate::kernel::centre::{centre, gradient, moments, scale};
 use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::map::{with_float, zero};
-use crate::operator::ordered::Ordered;
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty,
 };
@@ -21,6 +21,7 @@ use crate::operator::registry::Maker;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape, MAX_RANK};
+use num_traits::Float;
 use smallvec::SmallVec;
 
 /// Of `BatchNorm`.
@@ -144,6 +145,104 @@ impl OperatorProperty for BatchNorm {
     }
 }
 
+impl BatchNorm {
+    /// The forward pass of some channels: writes results, means and inverse deviations, and moves
+    /// the moving ones.
+    fn channels_forward<W: Element + Float>(
+        &self,
+        (workers, is_of_batch): (Workers<'_>, bool),
+        axis: usize,
+        inputs: &[Blob<'_>],
+        req: &[OpReq],
+        outs: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let [out, means, inverses, moving_mean, moving_var] = outs else { return Ok(()) };
+        let BatchNormParameters { eps, momentum, fix_gamma, .. } = self.parameters;
+        let of = |value: f64| W::from_number(value.to_number());
+        let (layout, count, length) = channels(inputs[0].layout(), axis)?;
+        let mut reader = inputs[0].reader_along::<W>(&layout);
+        let [mut gammas, mut betas] = [&inputs[1], &inputs[2]].map(|blob| blob.reader::<W>());
+        let (mut moving, mut scratch) = (workers.scratch::<W>(2 * count)?, workers.scratch::<W>(2 * length)?);
+        let (mean_of, variance_of) = moving.as_mut_slice().split_at_mut(count);
+        moving_mean.as_blob().reader::<W>().fill(mean_of);
+        moving_var.as_blob().reader::<W>().fill(variance_of);
+        let (row, made) = scratch.as_mut_slice().split_at_mut(length);
+        let layout = channels(out.layout(), axis)?.0;
+        let mut writers =
+            (out.writer_along::<W>(&layout, req[0]), means.writer::<W>(req[1]), inverses.writer::<W>(req[2]));
+        let (stays, moves, eps) = (of(momentum), of(1.0 - momentum), of(eps));
+        for channel in 0..count {
+            let [mut gamma, mut beta] = [[W::one()]; 2];
+            gammas.fill(&mut gamma);
+            betas.fill(&mut beta);
+            reader.fill(row);
+            let (mut mean, mut variance) = (mean_of[channel], variance_of[channel]);
+            if is_of_batch {
+                (mean, variance) = moments(row);
+                mean_of[channel] = stays * mean_of[channel] + moves * mean;
+                variance_of[channel] = stays * variance_of[channel] + moves * variance;
+            }
+            let inverse = (variance + eps).sqrt().recip();
+            let gamma = if fix_gamma { W::one() } else { gamma[0] };
+            scale(row, (mean, inverse), (gamma, beta[0]), made);
+            writers.0.put(made);
+            writers.1.put(&[mean]);
+            writers.2.put(&[inverse]);
+        }
+        if is_of_batch {
+            moving_mean.writer::<W>(OpReq::Write).put(mean_of);
+            moving_var.writer::<W>(OpReq::Write).put(variance_of);
+        }
+        Ok(())
+    }
+
+    /// The backward pass of some channels, of the gradient, the data, the factors, the means and
+    /// the inverse deviations: writes the gradients by data, factors and biases.
+    fn channels_backward<W: Element + Float>(
+        &self,
+        (workers, is_of_batch): (Workers<'_>, bool),
+        axis: usize,
+        inputs: &[Blob<'_>],
+        req: &[OpReq],
+        outs: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let ([grad, data, of_channels @ ..], [by_data, by_gamma, by_beta]) = (inputs, outs) else { return Ok(()) };
+        let fix_gamma = self.parameters.fix_gamma;
+        let (layout, count, length) = channels(data.layout(), axis)?;
+        let mut reader = data.reader_along::<W>(&layout);
+        let mut grads = grad.reader_along::<W>(&channels(grad.layout(), axis)?.0);
+        let mut of_channels: SmallVec<[_; 3]> = of_channels.iter().map(Blob::reader::<W>).collect();
+        let mut scratch = workers.scratch::<W>(3 * length)?;
+        let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
+        let (of, values) = rest.split_at_mut(length);
+        let layout = channels(by_data.layout(), axis)?.0;
+        let (mut writer, mut of_beta) = (by_data.writer_along::<W>(&layout, req[0]), by_beta.writer::<W>(req[2]));
+        let mut of_gamma = by_gamma.writer::<W>(if fix_gamma { OpReq::Null } else { req[1] });
+        let share = W::from_number((1.0 / length as f64).to_number());
+        for _ in 0..count {
+            let mut numbers = [[W::one()]; 3];
+            of_channels.iter_mut().zip(&mut numbers).for_each(|(reader, number)| _ = reader.fill(number));
+            let [[gamma], [mean], [inverse]] = numbers;
+            let gamma = if fix_gamma { W::one() } else { gamma };
+            reader.fill(row);
+            grads.fill(of);
+            centre(row, (mean, inverse), values);
+            let products = &mut *row;
+            for ((product, value), grad) in products.iter_mut().zip(&*values).zip(&*of) {
+                *product = *value * *grad;
+            }
+            let (total, product) = (sum(of, |a, b| a + b), sum(products, |a, b| a + b));
+            of_gamma.put(&[product]);
+            of_beta.put(&[total]);
+            // Where the means are those of the call, each element has a part in them.
+            let share = if is_of_batch { share } else { W::zero() };
+            gradient(of, values, (total * share, product * share), inverse, gamma);
+            writer.put(of);
+        }
+        Ok(())
+    }
+}
+
 impl Operator for BatchNorm {
     fn forward(
         &self,
@@ -153,45 +252,15 @@ impl Operator for BatchNorm {
         out_data: &mut [BlobMut<'_>],
         aux_states: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let ([out, means, inverses], [moving_mean, moving_var]) = (out_data, aux_states) else { return Ok(()) };
-        let axis = in_data[0].shape().axis(self.parameters.axis)?;
-        let BatchNormParameters { eps, momentum, fix_gamma, .. } = self.parameters;
-        with_float!(in_data[0].dtype(), W => {
-            let (layout, count, length) = channels(in_data[0].layout(), axis)?;
-            let mut reader = in_data[0].reader_along::<W>(&layout);
-            let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
-            let (gamma, beta) = (gamma.get(), beta.get());
-            let (mut moving, mut scratch) = (ctx.scratch::<W>(2 * count)?, ctx.scratch::<W>(2 * length)?);
-            let (mean_of, variance_of) = moving.as_mut_slice().split_at_mut(count);
-            moving_mean.as_blob().reader::<W>().fill(mean_of);
-            moving_var.as_blob().reader::<W>().fill(variance_of);
-            let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
-            let layout = channels(out.layout(), axis)?.0;
-            let mut writers = (out.writer_along::<W>(&layout, req[0]), means.writer::<W>(req[1]), inverses.writer::<W>(req[2]));
-            let (stays, moves) = (momentum as W, (1.0 - momentum) as W);
-            for channel in 0..count {
-                reader.fill(row);
-                let (mut mean, mut variance) = (mean_of[channel], variance_of[channel]);
-                if self.is_of_batch(ctx) {
-                    (mean, variance) = centre(row, squares);
-                    mean_of[channel] = stays * mean_of[channel] + moves * mean;
-                    variance_of[channel] = stays * variance_of[channel] + moves * variance;
-                } else {
-                    row.iter_mut().for_each(|value| *value -= mean);
-                }
-                let inverse = (variance + eps as W).sqrt().recip();
-                let gamma = if fix_gamma { 1.0 } else { gamma[channel] };
-                row.iter_mut().for_each(|value| *value = *value * inverse * gamma + beta[channel]);
-                writers.0.put(row);
-                writers.1.put(&[mean]);
-                writers.2.put(&[inverse]);
-            }
-            if self.is_of_batch(ctx) {
-                moving_mean.writer::<W>(OpReq::Write).put(mean_of);
-                moving_var.writer::<W>(OpReq::Write).put(variance_of);
-            }
-        });
-        Ok(())
+        let shape = in_data[0].shape();
+        let axis = shape.axis(self.parameters.axis)?;
+        let by = (ctx.workers(), self.is_of_batch(ctx));
+        let mut outs: SmallVec<[BlobMut<'_>; 5]> = out_data.iter_mut().map(BlobMut::again).collect();
+        outs.extend(aux_states.iter_mut().map(BlobMut::again));
+        let parts = parts::count(shape.size(), ELEMENTS);
+        with_float!(in_data[0].dtype(), W => by.0.cut((parts, axis), in_data, &mut outs, |inputs, outs| {
+            self.channels_forward::<W>(by, axis, inputs, req, outs)
+        }))
     }
 
     fn backward(
@@ -205,51 +274,16 @@ impl Operator for BatchNorm {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let (grad, data, gamma) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
-        let (mean, inverse) = (out_data.get(1)?, out_data.get(2)?);
+        let inputs = [grad, data, gamma, out_data.get(1)?, out_data.get(2)?];
         let axis = data.shape().axis(self.parameters.axis)?;
-        let [by_data, by_gamma, by_beta] = in_grad else { return Ok(()) };
-        let fix_gamma = self.parameters.fix_gamma;
-        if fix_gamma {
-            zero(by_gamma, req[1])?;
+        let by = (ctx.workers(), self.is_of_batch(ctx));
+        if self.parameters.fix_gamma {
+            zero(&mut in_grad[1], req[1])?;
         }
-        with_float!(data.dtype(), W => {
-            let (layout, count, length) = channels(data.layout(), axis)?;
-            let mut reader = data.reader_along::<W>(&layout);
-            let mut grads = grad.reader_along::<W>(&channels(grad.layout(), axis)?.0);
-            let mut of_channels = [gamma, mean, inverse].map(|blob| blob.reader::<W>());
-            let mut scratch = ctx.scratch::<W>(3 * length)?;
-            let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
-            let (of, products) = rest.split_at_mut(length);
-            let layout = channels(by_data.layout(), axis)?.0;
-            let (mut writer, mut of_beta) = (by_data.writer_along::<W>(&layout, req[0]), by_beta.writer::<W>(req[2]));
-            let mut of_gamma = by_gamma.writer::<W>(if fix_gamma { OpReq::Null } else { req[1] });
-            let share = (1.0 / length as f64) as W;
-            for _ in 0..count {
-                let [mut gamma, mut mean, mut inverse] = [[W::default()]; 3];
-                for (reader, value) in of_channels.iter_mut().zip([&mut gamma, &mut mean, &mut inverse]) {
-                    reader.fill(value);
-                }
-                let ([gamma], [mean], [inverse]) = (gamma, mean, inverse);
-                let gamma = if fix_gamma { 1.0 } else { gamma };
-                reader.fill(row);
-                grads.fill(of);
-                for ((value, grad), product) in row.iter_mut().zip(&*of).zip(products.iter_mut()) {
-                    *value = (*value - mean) * inverse;
-                    *product = *value * *grad;
-                }
-                let (total, product) = (sum(of, |a, b| a + b), sum(products, |a, b| a + b));
-                of_gamma.put(&[product]);
-                of_beta.put(&[total]);
-                // Where the means are those of the call, each element has a part in them.
-                let (total, product) =
-                    if self.is_of_batch(ctx) { (total * share, product * share) } else { (0.0, 0.0) };
-                for (grad, value) in of.iter_mut().zip(&*row) {
-                    *grad = (*grad - total - *value * product) * inverse * gamma;
-                }
-                writer.put(of);
-            }
-        });
-        Ok(())
+        let parts = parts::count(data.size(), ELEMENTS);
+        with_float!(data.dtype(), W => by.0.cut((parts, axis), &inputs, in_grad, |inputs, outs| {
+            self.channels_backward::<W>(by, axis, inputs, req, outs)
+        }))
     }
 }
 

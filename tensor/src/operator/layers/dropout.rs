@@ -10,7 +10,7 @@ use crate::dtype::Element;
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::lists::Dims;
-use crate::operator::map::{copy, map, with_float};
+use crate::operator::map::{copy, map, map_in_parts, with_float};
 use crate::operator::parameters::{Choices, Parameters};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::registry::Maker;
@@ -128,14 +128,14 @@ impl Operator for Dropout {
         with_float!(in_data[0].dtype(), W => {
             if !is_dropping {
                 map::<W>(&[], mask, req[1], |_, out| out.fill(1.0))?;
-                return copy(&in_data[0], out, req[0]);
+                return copy(ctx.workers(), &in_data[0], out, req[0]);
             }
             let (mut factors, layout) = (ctx.scratch::<W>(mask.size())?, Layout::contiguous(mask.shape()));
             let (kept, least) = ((1.0 / (1.0 - p)) as W, p * 4_294_967_296.0);
             draw(ctx, factors.as_mut_slice(), |word| if f64::from(word) < least { 0.0 } else { kept })?;
             let factors = Blob::of_slice(factors.as_mut_slice(), &layout);
-            copy(&factors, mask, req[1])?;
-            map::<W>(&[in_data[0], factors], out, req[0], |x, out| {
+            copy(ctx.workers(), &factors, mask, req[1])?;
+            map_in_parts::<W>(ctx.workers(), &[in_data[0], factors], out, req[0], |x, out| {
                 out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, x), factor)| *out = x * factor);
             })
         })
@@ -143,7 +143,7 @@ impl Operator for Dropout {
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         _: Given<'_>,
         out_data: Given<'_>,
@@ -152,7 +152,7 @@ impl Operator for Dropout {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let inputs = [out_grad.get(0)?, out_data.get(1)?];
-        with_float!(inputs[0].dtype(), W => map::<W>(&inputs, &mut in_grad[0], req[0], |x, out| {
+        with_float!(inputs[0].dtype(), W => map_in_parts::<W>(ctx.workers(), &inputs, &mut in_grad[0], req[0], |x, out| {
             out.iter_mut().zip(x[0]).zip(x[1]).for_each(|((out, grad), factor)| *out = grad * factor);
         }))
     }

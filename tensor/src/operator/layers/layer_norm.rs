@@ -4,18 +4,21 @@
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::kernel::centre::{centre, scale};
+use crate::kernel::centre::{centre, gradient, moments, scale_each};
 use crate::kernel::tree::sum;
 use crate::ndarray::access::{Blob, BlobMut};
+use crate::ndarray::pieces::Cut;
 use crate::operator::map::with_float;
 use crate::operator::ordered::Ordered;
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::{self, Workers};
 use crate::operator::property::{assign_shape, by_parameters, Given, OpContext, Operator, OperatorProperty};
 use crate::operator::registry::Maker;
 use crate::operator::softmax::rows;
 use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Shape, MAX_RANK};
+use num_traits::Float;
 use smallvec::SmallVec;
 
 /// Of `LayerNorm`.
@@ -85,6 +88,94 @@ impl OperatorProperty for LayerNorm {
     }
 }
 
+/// What becomes of rows, and where these are.
+struct Rows<W> {
+    axis: usize,
+    eps: W,
+}
+
+impl<W: Element + Float> Rows<W> {
+    /// Writes rows, their means and their deviations.
+    fn forward(
+        &self,
+        workers: Workers<'_>,
+        data: &Blob<'_>,
+        (gamma, beta): (&[W], &[W]),
+        req: &[OpReq],
+        outs: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let [out, means, deviations] = outs else { return Ok(()) };
+        let (layout, count, length) = rows(data.layout(), self.axis)?;
+        let mut writers = (means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
+        let mut each = |row: &[W], out: &mut [W]| {
+            let (mean, variance) = moments(row);
+            let deviation = (variance + self.eps).sqrt();
+            scale_each(row, (mean, deviation.recip()), (gamma, beta), out);
+            writers.0.put(&[mean]);
+            writers.1.put(&[deviation]);
+        };
+        let is_last = self.axis + 1 == data.shape().rank();
+        if let (Some(from), true, true) = (data.as_slice::<W>(), req[0].overwrites(), is_last) {
+            if let Some(out) = out.as_mut_slice::<W>() {
+                let length = length.max(1);
+                out.chunks_exact_mut(length).zip(from.chunks_exact(length)).for_each(|(out, row)| each(row, out));
+                return Ok(());
+            }
+        }
+        let (mut scratch, mut reader) = (workers.scratch::<W>(2 * length)?, data.reader_along::<W>(&layout));
+        let (row, made) = scratch.as_mut_slice().split_at_mut(length);
+        let layout = rows(out.layout(), self.axis)?.0;
+        let mut writer = out.writer_along::<W>(&layout, req[0]);
+        for _ in 0..count {
+            reader.fill(row);
+            each(row, made);
+            writer.put(made);
+        }
+        Ok(())
+    }
+
+    /// Writes the gradient by rows, and adds those by the factors and by the biases to sums. These
+    /// are in `f64`: they are long, and made one after the other.
+    fn backward(
+        &self,
+        workers: Workers<'_>,
+        [grad, data]: [&Blob<'_>; 2],
+        gamma: &[W],
+        (by_data, req): (&mut BlobMut<'_>, OpReq),
+        sums: &mut [f64],
+    ) -> Result<(), Error> {
+        let (layout, count, length) = rows(data.layout(), self.axis)?;
+        let mut reader = data.reader_along::<W>(&layout);
+        let mut grads = grad.reader_along::<W>(&rows(grad.layout(), self.axis)?.0);
+        let mut scratch = workers.scratch::<W>(3 * length)?;
+        let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
+        let (of, values) = rest.split_at_mut(length);
+        let (of_gamma, of_beta) = sums.split_at_mut(length);
+        let layout = rows(by_data.layout(), self.axis)?.0;
+        let mut writer = by_data.writer_along::<W>(&layout, req);
+        let share = W::from_number((1.0 / length.max(1) as f64).to_number());
+        for _ in 0..count {
+            reader.fill(row);
+            grads.fill(of);
+            let (mean, variance) = moments(row);
+            let inverse = (variance + self.eps).sqrt().recip();
+            centre(row, (mean, inverse), values);
+            let products = &mut *row;
+            for (at, grad) in of.iter_mut().enumerate() {
+                of_gamma[at] += f64::from_number((*grad * values[at]).to_number());
+                of_beta[at] += f64::from_number(grad.to_number());
+                *grad = *grad * gamma[at];
+                products[at] = *grad * values[at];
+            }
+            let mean = sum(of, |a, b| a + b) * share;
+            let product = sum(products, |a, b| a + b) * share;
+            gradient(of, values, (mean, product), inverse, W::one());
+            writer.put(of);
+        }
+        Ok(())
+    }
+}
+
 impl Operator for LayerNorm {
     fn forward(
         &self,
@@ -94,47 +185,16 @@ impl Operator for LayerNorm {
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        let [out, means, deviations] = out_data else { return Ok(()) };
-        let axis = in_data[0].shape().axis(self.parameters.axis)?;
+        let (shape, workers) = (in_data[0].shape(), ctx.workers());
+        let axis = shape.axis(self.parameters.axis)?;
         with_float!(in_data[0].dtype(), W => {
-            let (layout, count, length) = rows(in_data[0].layout(), axis)?;
+            let of = Rows { axis, eps: self.parameters.eps as W };
             let (mut gamma, mut beta) = (Ordered::<W>::new(ctx, &in_data[1])?, Ordered::<W>::new(ctx, &in_data[2])?);
-            let (gamma, beta) = (gamma.get(), beta.get());
-            let eps = self.parameters.eps as W;
-            let of_row = |row: &mut [W], squares: &mut [W]| {
-                let (mean, variance) = centre(row, squares);
-                let deviation = (variance + eps).sqrt();
-                scale(row, deviation.recip(), gamma, beta);
-                (mean, deviation)
-            };
-            let mut scratch = ctx.scratch::<W>(2 * length)?;
-            let (row, squares) = scratch.as_mut_slice().split_at_mut(length);
-            let mut writers = (means.writer::<W>(req[1]), deviations.writer::<W>(req[2]));
-            let is_last = axis + 1 == in_data[0].shape().rank();
-            if let (Some(from), true, true) = (in_data[0].as_slice::<W>(), req[0].overwrites(), is_last) {
-                if let Some(out) = out.as_mut_slice::<W>() {
-                    let length = length.max(1);
-                    for (row, from) in out.chunks_exact_mut(length).zip(from.chunks_exact(length)) {
-                        row.copy_from_slice(from);
-                        let (mean, deviation) = of_row(row, squares);
-                        writers.0.put(&[mean]);
-                        writers.1.put(&[deviation]);
-                    }
-                    return Ok(());
-                }
-            }
-            let mut reader = in_data[0].reader_along::<W>(&layout);
-            let layout = rows(out.layout(), axis)?.0;
-            let mut writer = out.writer_along::<W>(&layout, req[0]);
-            for _ in 0..count {
-                reader.fill(row);
-                let (mean, deviation) = of_row(row, squares);
-                writer.put(row);
-                writers.0.put(&[mean]);
-                writers.1.put(&[deviation]);
-            }
-        });
-        Ok(())
+            let by = (gamma.get(), beta.get());
+            workers.cut(parts::plan(&shape, Some(axis)), &in_data[..1], out_data, |data, outs| {
+                of.forward(workers, &data[0], by, req, outs)
+            })
+        })
     }
 
     fn backward(
@@ -148,46 +208,31 @@ impl Operator for LayerNorm {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         let (grad, data, gamma) = (out_grad.get(0)?, in_data.get(0)?, in_data.get(1)?);
-        let axis = data.shape().axis(self.parameters.axis)?;
-        let [by_data, by_gamma, by_beta] = in_grad else { return Ok(()) };
+        let (shape, workers) = (data.shape(), ctx.workers());
+        let axis = shape.axis(self.parameters.axis)?;
+        let ((parts, along), length) = (parts::plan(&shape, Some(axis)), shape.dims()[axis]);
+        let (by_data, by_others) = in_grad.split_at_mut(1);
         with_float!(data.dtype(), W => {
-            let (layout, count, length) = rows(data.layout(), axis)?;
-            let mut reader = data.reader_along::<W>(&layout);
-            let mut grads = grad.reader_along::<W>(&rows(grad.layout(), axis)?.0);
+            let of = Rows { axis, eps: self.parameters.eps as W };
             let mut gamma = Ordered::<W>::new(ctx, &gamma)?;
             let gamma = gamma.get();
-            let mut scratch = ctx.scratch::<W>(4 * length)?;
-            let (row, rest) = scratch.as_mut_slice().split_at_mut(length);
-            let (squares, rest) = rest.split_at_mut(length);
-            let (of, products) = rest.split_at_mut(length);
-            // Sums over all rows are made in f64: they are long, and one after the other.
-            let mut sums = ctx.scratch::<f64>(2 * length)?;
-            sums.as_mut_slice().fill(0.0);
-            let (of_gamma, of_beta) = sums.as_mut_slice().split_at_mut(length);
-            let layout = rows(by_data.layout(), axis)?.0;
-            let mut writer = by_data.writer_along::<W>(&layout, req[0]);
-            let share = (1.0 / length.max(1) as f64) as W;
-            for _ in 0..count {
-                reader.fill(row);
-                grads.fill(of);
-                let (_, variance) = centre(row, squares);
-                let inverse = (variance + self.parameters.eps as W).sqrt().recip();
-                row.iter_mut().for_each(|value| *value *= inverse);
-                for (at, grad) in of.iter_mut().enumerate() {
-                    of_gamma[at] += f64::from_number((*grad * row[at]).to_number());
-                    of_beta[at] += f64::from_number(grad.to_number());
-                    *grad *= gamma[at];
-                    products[at] = *grad * row[at];
-                }
-                let mean = sum(of, |a, b| a + b) * share;
-                let product = sum(products, |a, b| a + b) * share;
-                for (grad, value) in of.iter_mut().zip(&*row) {
-                    *grad = (*grad - mean - *value * product) * inverse;
-                }
-                writer.put(of);
+            let mut sums = ctx.scratch::<f64>(2 * length * parts)?;
+            let sums = sums.as_mut_slice();
+            sums.fill(0.0);
+            let mut cut = Cut::new(&[grad, data], by_data, along);
+            workers.run(cut.pieces(parts).zip(sums.chunks_mut((2 * length).max(1))), |(piece, sums)| {
+                piece.with(|inputs, outs| {
+                    of.backward(workers, [&inputs[0], &inputs[1]], gamma, (&mut outs[0], req[0]), sums)
+                })?
+            })?;
+            let (first, others) = sums.split_at_mut(2 * length);
+            for other in others.chunks((2 * length).max(1)) {
+                first.iter_mut().zip(other).for_each(|(sum, part)| *sum += part);
             }
-            by_gamma.writer::<f64>(req[1]).put(of_gamma);
-            by_beta.writer::<f64>(req[2]).put(of_beta);
+            let of_each = first.chunks(length.max(1));
+            for ((out, req), sums) in by_others.iter_mut().zip(&req[1..]).zip(of_each) {
+                out.writer::<f64>(*req).put(sums);
+            }
         });
         Ok(())
     }

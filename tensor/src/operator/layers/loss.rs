@@ -72,13 +72,13 @@ impl OperatorProperty for MakeLoss {
 impl Operator for MakeLoss {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
-        copy(&in_data[0], &mut out_data[0], req[0])
+        copy(ctx.workers(), &in_data[0], &mut out_data[0], req[0])
     }
 
     fn backward(
@@ -169,7 +169,7 @@ impl Operator for Regression {
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         if self.kind != Kind::Logistic {
-            return copy(&in_data[0], &mut out_data[0], req[0]);
+            return copy(ctx.workers(), &in_data[0], &mut out_data[0], req[0]);
         }
         with_float!(in_data[0].dtype(), W => {
             map_in_parts::<W>(ctx.workers(), &in_data[..1], &mut out_data[0], req[0], |x, out| sigmoid(x[0], out))

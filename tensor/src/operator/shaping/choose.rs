@@ -5,8 +5,9 @@
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::map::{map, with_float, with_work, zero};
+use crate::operator::map::{in_parts, map_in_parts, with_work, zero};
 use crate::operator::parameters::Parameters;
+use crate::operator::parts::Workers;
 use crate::operator::property::{
     assign_shape, assign_type, by_parameters, Given, OpContext, Operator, OperatorProperty, NUMBERS,
 };
@@ -15,6 +16,7 @@ use crate::operator::Builtin;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use seriatim::Context;
+use smallvec::SmallVec;
 
 /// Of `clip`.
 #[derive(Clone, Debug, Parameters)]
@@ -45,16 +47,36 @@ fn condition_along(of: &Layout, shape: &Shape) -> Result<Layout, Error> {
 }
 
 /// Writes elements of `x` where the condition is not 0, and else of `y`. A missing array is zeros.
-fn choose<W: Element>(
+fn choose(
+    workers: Workers<'_>,
     condition: &Blob<'_>,
-    x: Option<Blob<'_>>,
-    y: Option<Blob<'_>>,
+    [x, y]: [Option<Blob<'_>>; 2],
     out: &mut BlobMut<'_>,
     req: OpReq,
-) {
+) -> Result<(), Error> {
+    if let (Some(x), Some(y), true) = (x, y, condition.dtype() == out.dtype()) {
+        return with_work!(out.dtype(), W => map_in_parts::<W>(workers, &[*condition, x, y], out, req, |x, out| {
+            for (((out, is_x), x), y) in out.iter_mut().zip(x[0]).zip(x[1]).zip(x[2]) {
+                *out = if *is_x == W::default() { *y } else { *x };
+            }
+        }));
+    }
+    let mut inputs = SmallVec::<[Blob<'_>; 3]>::from_slice(&[*condition]);
+    inputs.extend(x.into_iter().chain(y));
+    let (has_x, has_y) = (x.is_some(), y.is_some());
+    in_parts(workers, &inputs, &mut [out.again()], |inputs, outs| {
+        let (condition, out) = (&inputs[0], &mut outs[0]);
+        let arrays = [has_x.then(|| inputs[1]), has_y.then(|| inputs[inputs.len() - 1])];
+        with_work!(out.dtype(), W => choose_part::<W>(condition, arrays, out, req));
+        Ok(())
+    })
+}
+
+/// The same on this thread.
+fn choose_part<W: Element>(condition: &Blob<'_>, arrays: [Option<Blob<'_>>; 2], out: &mut BlobMut<'_>, req: OpReq) {
     let (mut left, mut is_x) = (out.size(), [false; BLOCK]);
     let (mut conditions, mut values) = (condition.reader::<bool>(), [[W::default(); BLOCK]; 2]);
-    let mut readers = [x, y].map(|blob| blob.map(|blob| blob.reader::<W>()));
+    let mut readers = arrays.map(|blob| blob.map(|blob| blob.reader::<W>()));
     let mut writer = out.writer::<W>(req);
     while left > 0 {
         let count = left.min(BLOCK);
@@ -131,7 +153,7 @@ impl OperatorProperty for Where {
 impl Operator for Where {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
@@ -142,14 +164,12 @@ impl Operator for Where {
         }
         let layout = condition_along(in_data[0].layout(), &in_data[1].shape())?;
         let condition = in_data[0].with_layout(&layout);
-        let (x, y) = (Some(in_data[1]), Some(in_data[2]));
-        with_work!(in_data[1].dtype(), W => choose::<W>(&condition, x, y, &mut out_data[0], req[0]));
-        Ok(())
+        choose(ctx.workers(), &condition, [Some(in_data[1]), Some(in_data[2])], &mut out_data[0], req[0])
     }
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         in_data: Given<'_>,
         _: Given<'_>,
@@ -163,9 +183,9 @@ impl Operator for Where {
         let condition = in_data.get(0)?;
         let layout = condition_along(condition.layout(), &grad.shape())?;
         let condition = condition.with_layout(&layout);
-        for (place, x, y) in [(1, Some(grad), None), (2, None, Some(grad))] {
+        for (place, arrays) in [(1, [Some(grad), None]), (2, [None, Some(grad)])] {
             if !req[place].is_null() {
-                with_float!(grad.dtype(), W => choose::<W>(&condition, x, y, &mut in_grad[place], req[place]));
+                choose(ctx.workers(), &condition, arrays, &mut in_grad[place], req[place])?;
             }
         }
         Ok(())
@@ -207,7 +227,7 @@ impl OperatorProperty for Clip {
 impl Operator for Clip {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
@@ -216,7 +236,7 @@ impl Operator for Clip {
         let ClipParameters { a_min, a_max } = self.parameters;
         with_work!(in_data[0].dtype(), W => {
             let (least, most) = (W::from_number(a_min.to_number()), W::from_number(a_max.to_number()));
-            map::<W>(in_data, &mut out_data[0], req[0], |x, out| {
+            map_in_parts::<W>(ctx.workers(), in_data, &mut out_data[0], req[0], |x, out| {
                 out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = W::clamp(*x, least, most));
             })
         })
@@ -224,7 +244,7 @@ impl Operator for Clip {
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         in_data: Given<'_>,
         _: Given<'_>,
@@ -234,7 +254,7 @@ impl Operator for Clip {
     ) -> Result<(), Error> {
         let ClipParameters { a_min, a_max } = self.parameters;
         let inputs = [out_grad.get(0)?, in_data.get(0)?];
-        map::<f64>(&inputs, &mut in_grad[0], req[0], |x, out| {
+        map_in_parts::<f64>(ctx.workers(), &inputs, &mut in_grad[0], req[0], |x, out| {
             for ((out, grad), x) in out.iter_mut().zip(x[0]).zip(x[1]) {
                 *out = if *x < a_min || *x > a_max { 0.0 } else { *grad };
             }

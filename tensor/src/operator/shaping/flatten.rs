@@ -69,7 +69,7 @@ macro_rules! in_order {
                 self.shape(of)
             }
 
-            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn forward(&self, _: Workers<'_>, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
                 copy_in_order(data, out, req)
             }
 

@@ -180,7 +180,7 @@ macro_rules! joins {
         impl Operator for $joined {
             fn forward(
                 &self,
-                _: &mut OpContext<'_, '_>,
+                ctx: &mut OpContext<'_, '_>,
                 in_data: &[Blob<'_>],
                 req: &[OpReq],
                 out_data: &mut [BlobMut<'_>],
@@ -190,7 +190,7 @@ macro_rules! joins {
                 for input in in_data {
                     let length = self.length(axis, &input.shape());
                     let piece = self.piece(out_data[0].layout(), axis, begin, length)?;
-                    copy(input, &mut out_data[0].with_layout(&piece), req[0])?;
+                    copy(ctx.workers(), input, &mut out_data[0].with_layout(&piece), req[0])?;
                     begin += length;
                 }
                 Ok(())
@@ -198,7 +198,7 @@ macro_rules! joins {
 
             fn backward(
                 &self,
-                _: &mut OpContext<'_, '_>,
+                ctx: &mut OpContext<'_, '_>,
                 out_grad: Given<'_>,
                 _: Given<'_>,
                 _: Given<'_>,
@@ -210,7 +210,7 @@ macro_rules! joins {
                 let (axis, mut begin) = (self.axis(&grad.shape())?, 0);
                 for (grad_of, req) in in_grad.iter_mut().zip(req) {
                     let length = self.length(axis, &grad_of.shape());
-                    copy(&grad.with_layout(&self.piece(grad.layout(), axis, begin, length)?), grad_of, *req)?;
+                    copy(ctx.workers(), &grad.with_layout(&self.piece(grad.layout(), axis, begin, length)?), grad_of, *req)?;
                     begin += length;
                 }
                 Ok(())

@@ -84,21 +84,21 @@ impl OperatorProperty for Split {
 impl Operator for Split {
     fn forward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         in_data: &[Blob<'_>],
         req: &[OpReq],
         out_data: &mut [BlobMut<'_>],
         _: &mut [BlobMut<'_>],
     ) -> Result<(), Error> {
         for (number, (out, req)) in out_data.iter_mut().zip(req).enumerate() {
-            copy(&in_data[0].with_layout(&self.part(in_data[0].layout(), number)?), out, *req)?;
+            copy(ctx.workers(), &in_data[0].with_layout(&self.part(in_data[0].layout(), number)?), out, *req)?;
         }
         Ok(())
     }
 
     fn backward(
         &self,
-        _: &mut OpContext<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         out_grad: Given<'_>,
         _: Given<'_>,
         _: Given<'_>,
@@ -108,7 +108,7 @@ impl Operator for Split {
     ) -> Result<(), Error> {
         for number in 0..self.parameters.num_outputs {
             let part = self.part(in_grad[0].layout(), number)?;
-            copy(&out_grad.get(number)?, &mut in_grad[0].with_layout(&part), req[0])?;
+            copy(ctx.workers(), &out_grad.get(number)?, &mut in_grad[0].with_layout(&part), req[0])?;
         }
         Ok(())
     }

@@ -133,11 +133,11 @@ macro_rules! copies {
                 self.parted(&Layout::contiguous(*of), &Layout::contiguous(out)).map(|_| out)
             }
 
-            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn forward(&self, workers: Workers<'_>, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
                 let from = data.layout();
                 let (one, _) = self.parted(from, &Layout::contiguous(out.shape()))?;
                 let (_, to) = self.parted(from, out.layout())?;
-                copy(&data.with_layout(&one), &mut out.with_layout(&to), req)
+                copy(workers, &data.with_layout(&one), &mut out.with_layout(&to), req)
             }
 
             fn backward(

@@ -140,16 +140,22 @@ macro_rules! shows {
                 self.show(&Layout::contiguous(*of)).map(|shown| shown.shape)
             }
 
-            fn forward(&self, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
-                copy(&data.with_layout(&self.show(data.layout())?), out, req)
+            fn forward(&self, workers: Workers<'_>, data: &Blob<'_>, out: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+                copy(workers, &data.with_layout(&self.show(data.layout())?), out, req)
             }
 
-            fn backward(&self, _: Workers<'_>, grad: &Blob<'_>, in_grad: &mut BlobMut<'_>, req: OpReq) -> Result<(), Error> {
+            fn backward(
+                &self,
+                workers: Workers<'_>,
+                grad: &Blob<'_>,
+                in_grad: &mut BlobMut<'_>,
+                req: OpReq,
+            ) -> Result<(), Error> {
                 if !$shows_all {
                     zero(in_grad, req)?;
                 }
                 let shown = self.show(in_grad.layout())?;
-                copy(grad, &mut in_grad.with_layout(&shown), req)
+                copy(workers, grad, &mut in_grad.with_layout(&shown), req)
             }
         }
     )*};

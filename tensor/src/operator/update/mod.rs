@@ -17,8 +17,9 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind};
 use crate::kernel::simd::{self, Loops};
 use crate::ndarray::access::{Blob, BlobMut};
-use crate::operator::map::with_float;
+use crate::operator::map::{in_parts, with_float};
 use crate::operator::parameters::{ParameterType, Parameters};
+use crate::operator::parts::{self, Workers, ELEMENTS};
 use crate::operator::property::{assign_shape, OpContext, Operator, OperatorProperty, Scratch};
 use crate::operator::Builtin;
 use crate::request::OpReq;
@@ -72,7 +73,7 @@ trait Rule<const S: usize>: 'static {
     const DIVIDES: bool = false;
 
     /// The next weight and states, of the weight, the gradient and the states.
-    fn element<W: Element + Float>(by: &Self::Parameters, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]);
+    fn element<W: Element + Float>(by: &Self::Parameters, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]) + Sync;
 }
 
 /// The operator of a rule, and its property.
@@ -165,7 +166,20 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
         };
         check_rate(R::DIVIDES, at.rate)?;
         let (data, out) = ([in_data[0], in_data[1]], &mut out_data[0]);
-        with_float!(in_data[0].dtype(), W => walk(ctx, data, (out, req[0]), aux_states, R::element::<W>(&self.0, at)))
+        let workers = ctx.workers();
+        with_float!(in_data[0].dtype(), W => {
+            let element = R::element::<W>(&self.0, at);
+            if parts::count(data[0].size(), ELEMENTS) == 1 {
+                return walk(workers, data, (out, req[0]), aux_states, &element);
+            }
+            let mut outs = SmallVec::<[BlobMut<'_>; 3]>::new();
+            outs.push(out.again());
+            outs.extend(aux_states.iter_mut().map(BlobMut::again));
+            in_parts(workers, &data, &mut outs, |data, outs| {
+                let [out, states @ ..] = outs else { return Ok(()) };
+                walk(workers, [data[0], data[1]], (out, req[0]), states, &element)
+            })
+        })
     }
 }
 
@@ -182,11 +196,11 @@ fn check_rate(divides: bool, rate: f64) -> Result<(), Error> {
 /// Changes all elements by `element`. Those of the weight may be in the same memory as those of
 /// `out`: each block is read before it is written.
 fn walk<W: Element + Float, const S: usize>(
-    ctx: &OpContext<'_, '_>,
+    workers: Workers<'_>,
     [weight, grad]: [Blob<'_>; 2],
     (out, req): (&mut BlobMut<'_>, OpReq),
     states: &mut [BlobMut<'_>],
-    element: impl Fn(W, W, [W; S]) -> (W, [W; S]),
+    element: &impl Fn(W, W, [W; S]) -> (W, [W; S]),
 ) -> Result<(), Error> {
     let size = weight.size();
     let in_place = if req.overwrites() { out.as_cells::<W>(&weight) } else { None };
@@ -204,7 +218,7 @@ fn walk<W: Element + Float, const S: usize>(
     for state in states.iter_mut() {
         let mut copy = None;
         if state.as_mut_slice::<W>().is_none() {
-            let copy = copy.insert(ctx.scratch::<W>(size)?);
+            let copy = copy.insert(workers.scratch::<W>(size)?);
             state.as_blob().reader().fill(copy.as_mut_slice());
         }
         copies.push(copy);
