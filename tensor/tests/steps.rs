@@ -13,7 +13,7 @@ use common::{runtime, runtimes};
 use seriatim::Kind;
 use seriatim_tensor::optimizer::{Adam, Schedule, Sgd};
 use seriatim_tensor::step::Returned;
-use seriatim_tensor::{DType, Distribution, ErrorKind, NDArray, OpReq, Runtime, Step};
+use seriatim_tensor::{autograd, DType, Distribution, ErrorKind, NDArray, OpReq, Runtime, Step};
 
 #[test]
 fn captured_steps_give_the_bits_of_pushed_ones() {
@@ -159,5 +159,53 @@ fn each_run_draws_new_numbers() {
         let pushed: Vec<Vec<f64>> =
             (0..3).map(|_| runtime.random([5], DType::F64, uniform).unwrap().to_vec().unwrap()).collect();
         assert_eq!(drawn, pushed, "{name}");
+    }
+}
+
+#[test]
+fn a_call_gives_what_runs_give_and_waits_for_it() {
+    for (name, runtime) in runtimes() {
+        let x = runtime.from_slice(&[1.0f32, 2.0], [2]).unwrap();
+        let state = runtime.zeros([2], DType::F32).unwrap();
+        let mut step = Step::capture(&[&x], |inputs| {
+            state.add_assign(&inputs[0])?;
+            Ok((inputs[0].square()?, state.sum()?))
+        })
+        .unwrap();
+        let own = step.inputs()[0].clone();
+        let mut sum = 0.0;
+        for round in 0..30 {
+            let values = [round as f32, 1.0];
+            own.copy_from_slice(&values).unwrap();
+            sum += values[0] + values[1];
+            let (square, total) = match round % 3 {
+                0 => step.run(&[&own]),
+                _ => step.call(&[&own]),
+            }
+            .unwrap();
+            assert_eq!(square.to_vec::<f32>().unwrap(), values.map(|value| value * value), "{name}");
+            assert_eq!(total.as_scalar::<f32>().unwrap(), sum, "{name}");
+        }
+        // It waits for what holds it up.
+        let (give, take) = std::sync::mpsc::channel();
+        let hold = move |_: &seriatim::RunContext<'_>, completion: seriatim::Completion| give.send(completion).unwrap();
+        let engine = runtime.engine();
+        engine.op("hold").write(own.var()).property(seriatim::Property::Async).push_async(hold).unwrap();
+        let (completion, is_free) = (take.recv().unwrap(), std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                is_free.store(true, std::sync::atomic::Ordering::SeqCst);
+                completion.complete();
+            });
+            step.call(&[&own]).unwrap();
+            assert!(is_free.load(std::sync::atomic::Ordering::SeqCst), "{name}");
+        });
+        // A failure is the call's error, and taken by it.
+        let never = runtime.empty([2], DType::F32).unwrap();
+        let mut fails = Step::capture(&[&x], |inputs| inputs[0].add(&never)).unwrap();
+        assert_eq!(fails.call(&[&x]).unwrap_err().kind(), ErrorKind::Unwritten, "{name}");
+        never.fill(1.0).unwrap();
+        assert_eq!(fails.call(&[&x]).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0], "{name}");
     }
 }
