@@ -279,8 +279,8 @@ where
     const UNLEARNED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
-        // SAFETY: the vtable belongs to the type that was stored. Taken in there, a large closure is
-        // moved once.
+        // SAFETY: the vtable belongs to the type that was stored. A large closure is moved once, as
+        // it is taken in there.
         catch_call(run, || unsafe { take::<F>(storage) }(run).into_outcome())
     }
 
