@@ -13,7 +13,7 @@ use common::{runtime, runtimes};
 use seriatim::Kind;
 use seriatim_tensor::optimizer::{Adam, Schedule, Sgd};
 use seriatim_tensor::step::Returned;
-use seriatim_tensor::{DType, Distribution, ErrorKind, NDArray, OpReq, Runtime, Step};
+use seriatim_tensor::{autograd, DType, Distribution, ErrorKind, NDArray, OpReq, Runtime, Step};
 
 #[test]
 fn captured_steps_give_the_bits_of_pushed_ones() {
