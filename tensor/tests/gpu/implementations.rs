@@ -7,7 +7,7 @@ use seriatim_tensor::autograd;
 use seriatim_tensor::operator::{
     assign_shape, implement, unary_map, Given, Op, OpContext, Operator, OperatorProperty, SimpleOp,
 };
-use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape, Step};
+use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape};
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 
