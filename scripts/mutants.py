@@ -29,6 +29,7 @@ CONFIGURATIONS = {
     # Not models: they count the steps of the code that ships, or use it as programs do. `lib` are
     # the unit tests.
     "lib": ("counted-mutants", "", COUNTED),
+    "run_now": ("counted-mutants", "", COUNTED),
     "tail": ("counted-mutants", "", COUNTED),
     "idle": ("counted-mutants", "", COUNTED),
     "slices": ("counted-mutants", "", COUNTED),

@@ -167,3 +167,23 @@ fn what_cannot_run_now_does_not() {
     assert!(!engine.op("foreign").read(other).run_now(|_| ()));
     assert_eq!(engine.op("foreign").read(other).push(|_| ()).unwrap_err().kind(), ErrorKind::ForeignVariable);
 }
+
+#[test]
+fn a_refused_replay_leaves_nothing_behind() {
+    on_every_engine(|engine| {
+        let (x, kept) = (engine.new_variable(), Arc::new(()));
+        let given = Arc::clone(&kept);
+        let (graph, ()) =
+            engine.capture(|c| c.op("kept").write(x).push(move |_| assert!(Arc::strong_count(&given) > 1))).unwrap();
+        let open = hold(&engine, &[], &[x]);
+        assert!(!graph.replay_now());
+        std::thread::scope(|scope| {
+            scope.spawn(|| engine.stop().unwrap());
+            eventually("it stops", || engine.op("late").push(|_| ()).is_err());
+            drop(graph);
+            let left = Arc::strong_count(&kept);
+            open.complete();
+            assert_eq!(left, 1, "a graph that no replay uses ends with its handle");
+        });
+    });
+}

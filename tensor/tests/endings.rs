@@ -5,7 +5,7 @@ mod common;
 
 use common::{runtime, runtimes};
 use seriatim::{Context, Kind};
-use seriatim_tensor::{DType, ErrorKind, NDArray, Runtime, Step};
+use seriatim_tensor::{DType, ErrorKind, NDArray, OpReq, Runtime, Step};
 use std::sync::mpsc;
 
 /// Makes and drops so many arrays, and looks at each.
@@ -120,4 +120,34 @@ fn variables_are_kept_and_end_with_the_runtime() {
         engine.wait_for_all().unwrap();
     }
     assert!(most() < warm + 1000, "{} variables: those of a runtime are deleted with it", most());
+}
+
+#[test]
+fn a_view_is_shown_until_its_last_clone_ends() {
+    for (name, runtime) in runtimes() {
+        let x = runtime.from_slice(&[1.0f32, 2.0, 3.0, 4.0], [4]).unwrap();
+        let view = x.slice(0, 0, 2, 1).unwrap();
+        drop(view.clone());
+        // It would take over the record of the first.
+        let other = x.slice(0, 1, 4, 1).unwrap();
+        assert_eq!(view.to_vec::<f32>().unwrap(), [1.0, 2.0], "{name}");
+        let clone = view.clone();
+        drop(view);
+        let third = x.slice(0, 3, 4, 1).unwrap();
+        assert_eq!(clone.to_vec::<f32>().unwrap(), [1.0, 2.0], "{name}");
+        assert_eq!((other.shape().dims(), third.shape().dims()), (&[3][..], &[1][..]), "{name}");
+    }
+}
+
+#[test]
+fn a_gradient_ends_with_its_array() {
+    for (name, runtime) in runtimes() {
+        for _ in 0..5 {
+            let x = runtime.ones([2], DType::F32).unwrap();
+            assert!(x.grad().is_err(), "{name}");
+            x.attach_grad(OpReq::Write).unwrap();
+            drop(x);
+            runtime.wait_all().unwrap();
+        }
+    }
 }

@@ -204,3 +204,30 @@ fn other_threads_push_while_one_captures() {
     step.run(&[&x]).unwrap();
     assert_eq!(total.to_vec::<f32>().unwrap(), [11.0, 12.0]);
 }
+
+#[test]
+fn values_that_a_step_copies_in_are_written_in_each_run() {
+    for (name, runtime) in runtimes() {
+        let x = runtime.zeros([2], DType::F32).unwrap();
+        let mut step = Step::capture_on(&runtime, &[], |_| x.copy_from_slice(&[1.0f32, 2.0])).unwrap();
+        for _ in 0..2 {
+            assert_eq!(x.to_vec::<f32>().unwrap(), [0.0; 2], "{name}");
+            step.run(&[]).unwrap();
+            assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0], "{name}");
+            x.fill(0.0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_call_waits_and_takes_the_error_of_its_run() {
+    for (name, runtime) in runtimes() {
+        let x = runtime.from_slice(&[1.0f32, 2.0], [2]).unwrap();
+        let never = runtime.empty([2], DType::F32).unwrap();
+        let mut step = Step::capture(&[&x], |inputs| Ok((inputs[0].square()?, inputs[0].add(&never)?))).unwrap();
+        let error = step.call(&[&x]).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unwritten, "{name}");
+        never.fill(1.0).unwrap();
+        assert_eq!(step.call(&[&x]).unwrap().1.to_vec::<f32>().unwrap(), [2.0, 3.0], "{name}");
+    }
+}
