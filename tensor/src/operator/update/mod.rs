@@ -73,7 +73,10 @@ trait Rule<const S: usize>: 'static {
     const DIVIDES: bool = false;
 
     /// The next weight and states, of the weight, the gradient and the states.
-    fn element<W: Element + Float>(by: &Self::Parameters, at: Moment) -> impl Fn(W, W, [W; S]) -> (W, [W; S]) + Sync;
+    fn element<W: Element + Float>(
+        by: &Self::Parameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; S]) -> (W, [W; S]) + Copy + Sync;
 }
 
 /// The operator of a rule, and its property.
@@ -170,14 +173,14 @@ impl<R: Rule<S>, const S: usize> Operator for Update<R, S> {
         with_float!(in_data[0].dtype(), W => {
             let element = R::element::<W>(&self.0, at);
             if parts::count(data[0].size(), ELEMENTS) == 1 {
-                return walk(workers, data, (out, req[0]), aux_states, &element);
+                return walk(workers, data, (out, req[0]), aux_states, element);
             }
             let mut outs = SmallVec::<[BlobMut<'_>; 3]>::new();
             outs.push(out.again());
             outs.extend(aux_states.iter_mut().map(BlobMut::again));
             in_parts(workers, &data, &mut outs, |data, outs| {
                 let [out, states @ ..] = outs else { return Ok(()) };
-                walk(workers, [data[0], data[1]], (out, req[0]), states, &element)
+                walk(workers, [data[0], data[1]], (out, req[0]), states, element)
             })
         })
     }
@@ -193,14 +196,15 @@ fn check_rate(divides: bool, rate: f64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes all elements by `element`. Those of the weight may be in the same memory as those of
-/// `out`: each block is read before it is written.
+/// Changes all elements by `element`, which comes as a value: the loops have its numbers in
+/// registers then, and not in memory that the elements might lie in. Those of the weight may be in
+/// the same memory as those of `out`: each block is read before it is written.
 fn walk<W: Element + Float, const S: usize>(
     workers: Workers<'_>,
     [weight, grad]: [Blob<'_>; 2],
     (out, req): (&mut BlobMut<'_>, OpReq),
     states: &mut [BlobMut<'_>],
-    element: &impl Fn(W, W, [W; S]) -> (W, [W; S]),
+    element: impl Fn(W, W, [W; S]) -> (W, [W; S]),
 ) -> Result<(), Error> {
     let size = weight.size();
     let in_place = if req.overwrites() { out.as_cells::<W>(&weight) } else { None };

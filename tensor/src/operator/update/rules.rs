@@ -26,13 +26,13 @@ fn of<W: Element>(value: f64) -> W {
 }
 
 /// Keeps values between minus `limit` and `limit`, unless that is below 0.
-fn clip<W: Element + Float>(limit: f64) -> impl Fn(W) -> W + Sync {
+fn clip<W: Element + Float>(limit: f64) -> impl Fn(W) -> W + Copy + Sync {
     let most = of::<W>(limit);
     move |value| if limit >= 0.0 { value.max(-most).min(most) } else { value }
 }
 
 /// What is taken off the weight by gradient descent, momentum left out.
-fn down<W: Element + Float>(parameters: &SgdParameters, at: Moment) -> impl Fn(W, W) -> W {
+fn down<W: Element + Float>(parameters: &SgdParameters, at: Moment) -> impl Fn(W, W) -> W + Copy {
     let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(parameters.wd), of::<W>(parameters.gradient.rescale_grad));
     let clip = clip(parameters.gradient.clip_gradient);
     move |weight, grad| lr * (clip(grad * rescale) + wd * weight)
@@ -44,7 +44,10 @@ impl Rule<0> for Sgd {
     type Parameters = SgdParameters;
     const STATES: [&'static str; 0] = [];
 
-    fn element<W: Element + Float>(by: &SgdParameters, at: Moment) -> impl Fn(W, W, [W; 0]) -> (W, [W; 0]) + Sync {
+    fn element<W: Element + Float>(
+        by: &SgdParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 0]) -> (W, [W; 0]) + Copy + Sync {
         let down = down(by, at);
         move |weight, grad, []| (weight - down(weight, grad), [])
     }
@@ -56,7 +59,10 @@ impl Rule<1> for Momentum {
     type Parameters = SgdParameters;
     const STATES: [&'static str; 1] = ["mom"];
 
-    fn element<W: Element + Float>(by: &SgdParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Sync {
+    fn element<W: Element + Float>(
+        by: &SgdParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Copy + Sync {
         let (down, momentum) = (down(by, at), of::<W>(by.momentum));
         move |weight, grad, [mom]| {
             let step = momentum * mom - down(weight, grad);
@@ -72,7 +78,10 @@ impl Rule<1> for Nesterov {
     type Parameters = SgdParameters;
     const STATES: [&'static str; 1] = ["mom"];
 
-    fn element<W: Element + Float>(by: &SgdParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Sync {
+    fn element<W: Element + Float>(
+        by: &SgdParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Copy + Sync {
         let (down, momentum) = (down(by, at), of::<W>(by.momentum));
         move |weight, grad, [mom]| {
             let down = down(weight, grad);
@@ -88,7 +97,7 @@ fn corrections(by: &AdamParameters, at: Moment) -> [f64; 2] {
 }
 
 /// The next means, of the gradient and the means.
-fn means<W: Element + Float>(by: &AdamParameters) -> impl Fn(W, [W; 2]) -> [W; 2] {
+fn means<W: Element + Float>(by: &AdamParameters) -> impl Fn(W, [W; 2]) -> [W; 2] + Copy {
     let (beta1, beta2) = (of::<W>(by.beta1), of::<W>(by.beta2));
     let (one, two) = (W::one() - beta1, W::one() - beta2);
     move |grad, [mean, var]| [beta1 * mean + one * grad, beta2 * var + two * grad * grad]
@@ -100,7 +109,10 @@ impl Rule<2> for Adam {
     type Parameters = AdamParameters;
     const STATES: [&'static str; 2] = ["mean", "var"];
 
-    fn element<W: Element + Float>(by: &AdamParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Sync {
+    fn element<W: Element + Float>(
+        by: &AdamParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Copy + Sync {
         let [first, second] = corrections(by, at);
         let lr = of::<W>(at.rate * second.sqrt() / first);
         let (wd, rescale, epsilon) = (of::<W>(by.wd), of::<W>(by.gradient.rescale_grad), of::<W>(by.epsilon));
@@ -118,7 +130,10 @@ impl Rule<2> for AdamW {
     type Parameters = AdamParameters;
     const STATES: [&'static str; 2] = <Adam as Rule<2>>::STATES;
 
-    fn element<W: Element + Float>(by: &AdamParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Sync {
+    fn element<W: Element + Float>(
+        by: &AdamParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Copy + Sync {
         let [first, second] = corrections(by, at);
         let (lr, root) = (of::<W>(at.rate / first), of::<W>(second.sqrt()));
         let (left, rescale) = (of::<W>(1.0 - at.rate * by.wd), of::<W>(by.gradient.rescale_grad));
@@ -136,7 +151,10 @@ impl Rule<1> for RmsProp {
     type Parameters = RmsPropParameters;
     const STATES: [&'static str; 1] = ["n"];
 
-    fn element<W: Element + Float>(by: &RmsPropParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Sync {
+    fn element<W: Element + Float>(
+        by: &RmsPropParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Copy + Sync {
         let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.gradient.rescale_grad));
         let (gamma, epsilon) = (of::<W>(by.gamma1), of::<W>(by.epsilon));
         let (clip_grad, clip_weight) = (clip(by.gradient.clip_gradient), clip(by.clip_weights));
@@ -154,7 +172,10 @@ impl Rule<1> for AdaGrad {
     type Parameters = AdaGradParameters;
     const STATES: [&'static str; 1] = ["history"];
 
-    fn element<W: Element + Float>(by: &AdaGradParameters, at: Moment) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Sync {
+    fn element<W: Element + Float>(
+        by: &AdaGradParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 1]) -> (W, [W; 1]) + Copy + Sync {
         let (lr, wd, rescale) = (of::<W>(at.rate), of::<W>(by.wd), of::<W>(by.gradient.rescale_grad));
         let (epsilon, clip) = (of::<W>(by.epsilon), clip(by.gradient.clip_gradient));
         move |weight, grad, [history]| {
@@ -172,7 +193,10 @@ impl Rule<2> for Ftrl {
     const STATES: [&'static str; 2] = ["z", "n"];
     const DIVIDES: bool = true;
 
-    fn element<W: Element + Float>(by: &FtrlParameters, at: Moment) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Sync {
+    fn element<W: Element + Float>(
+        by: &FtrlParameters,
+        at: Moment,
+    ) -> impl Fn(W, W, [W; 2]) -> (W, [W; 2]) + Copy + Sync {
         let (lr, lamda, beta) = (of::<W>(at.rate), of::<W>(by.lamda1), of::<W>(by.beta));
         let (wd, rescale, clip) = (of::<W>(by.wd), of::<W>(by.gradient.rescale_grad), clip(by.gradient.clip_gradient));
         move |weight, grad, [z, n]| {
