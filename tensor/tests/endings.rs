@@ -5,7 +5,8 @@ mod common;
 
 use common::{runtime, runtimes};
 use seriatim::{Context, Kind};
-use seriatim_tensor::{DType, ErrorKind, NDArray, OpReq, Runtime, Step};
+use seriatim_tensor::operator::{Op, OpContext, Operator, OperatorProperty};
+use seriatim_tensor::{Blob, BlobMut, DType, Error, ErrorKind, NDArray, OpReq, Runtime, Shape, Step};
 use std::sync::mpsc;
 
 /// Makes and drops so many arrays, and looks at each.
@@ -149,5 +150,64 @@ fn a_gradient_ends_with_its_array() {
             drop(x);
             runtime.wait_all().unwrap();
         }
+    }
+}
+
+/// Fails unless its result has the shape of its input.
+#[derive(Clone)]
+struct Alike;
+
+impl OperatorProperty for Alike {
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        _: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        out_shape[0] = in_shape[0];
+        Ok(true)
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Alike {
+    fn forward(
+        &self,
+        _: &mut OpContext<'_, '_>,
+        in_data: &[Blob<'_>],
+        _: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        _: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let (one, other) = (in_data[0].shape(), out_data[0].shape());
+        let wrong = || Error::new(ErrorKind::ShapeMismatch, format!("{one} and {other}"));
+        (one == other).then_some(()).ok_or_else(wrong)
+    }
+}
+
+/// An operation does not name the variable of a result that is not written, and reads its shape.
+#[test]
+fn what_is_not_written_keeps_its_shape_until_the_operation_ends() {
+    let op = Op::of_property("alike", Box::new(Alike)).unwrap();
+    for (name, runtime) in runtimes() {
+        make(&runtime, 3);
+        let (data, unwritten) = (runtime.ones([2, 4], DType::F32).unwrap(), runtime.empty([2, 4], DType::F32).unwrap());
+        let view = runtime.empty([4, 4], DType::F32).unwrap().slice(0, 0, 2, 1).unwrap();
+        let (give, take) = mpsc::channel();
+        let hold = move |_: &seriatim::RunContext<'_>, completion: seriatim::Completion| give.send(completion).unwrap();
+        let held = runtime.engine().op("hold").write(data.var()).property(seriatim::Property::Async);
+        held.push_async(hold).unwrap();
+        let open = take.recv().unwrap();
+        op.invoke_into(&[&data], &[(&unwritten, OpReq::Null)]).unwrap();
+        op.invoke_into(&[&data], &[(&view, OpReq::Null)]).unwrap();
+        drop((unwritten, view));
+        // Other shapes come to their records.
+        let others: Vec<NDArray> = (0..8).map(|_| runtime.ones([7, 1, 5], DType::F64).unwrap()).collect();
+        open.complete();
+        runtime.wait_all().unwrap_or_else(|error| panic!("{name}: {error}"));
+        drop(others);
     }
 }

@@ -90,8 +90,13 @@ impl Ended {
             return;
         }
         let (runtime, variable) = (self.runtime.clone(), chunk.whole().variable);
+        let operation = || runtime.engine().op("free").write(variable);
+        if operation().run_now(|_| self.free(true)) {
+            self.is_done = true;
+            return;
+        }
         // If the push is refused, or the operation skipped, this is dropped with the closure.
-        let _ = runtime.engine().op("free").write(variable).short().push(move |_| {
+        let _ = operation().short().push(move |_| {
             self.is_done = true;
             self.free(true);
         });

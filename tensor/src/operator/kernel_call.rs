@@ -38,8 +38,9 @@ pub struct KernelCall {
     pub auxiliary: SmallVec<[Argument; 2]>,
     pub outputs: SmallVec<[Argument; 3]>,
     pub resources: SmallVec<[Granted; 1]>,
-    /// The arrays of a device. Their ends do not wait for operations, so these keep them.
-    kept: Vec<NDArray>,
+    /// Arrays whose ends do not wait for the operation: those of a device, and outputs that are
+    /// not written, whose variables it does not name. It reads their shapes.
+    kept: SmallVec<[NDArray; 1]>,
 }
 
 /// Copies of inputs, which live until the call is pushed.
@@ -62,7 +63,7 @@ impl KernelCall {
             auxiliary: SmallVec::new(),
             outputs: SmallVec::new(),
             resources: SmallVec::new(),
-            kept: Vec::new(),
+            kept: SmallVec::new(),
         }
     }
 
@@ -78,7 +79,10 @@ impl KernelCall {
         for (at, (array, req)) in outputs.iter().enumerate() {
             let mut others = outputs.iter().enumerate().filter(|(other, _)| *other != at);
             let shared = others.any(|(_, (other, _))| array.overlaps(other));
-            self.elements += if req.is_null() { 0 } else { array.size() };
+            match req.is_null() {
+                true => self.kept.push((*array).clone()),
+                false => self.elements += array.size(),
+            }
             let argument = self.add(array)?.written(*req, shared);
             self.outputs.push(argument);
         }
