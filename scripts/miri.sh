@@ -68,7 +68,7 @@ miri() {
 # Built without the variables: Miri prefers what they were when it built to what they are when it runs.
 env -u SERIATIM_PLANT -u SERIATIM_ORACLE_OPS -u SERIATIM_ORACLE_FIRST_SEED -u SERIATIM_ORACLE_PATIENCE \
     -u ARRAYS_SEED -u TYPED_SEED -u MIXED_SEED cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --test arrays --test typed --test scopes --no-run
-[ "$tensor" = no ] || cargo +nightly miri test --quiet --package seriatim-tensor --lib --test dlpack --no-run
+[ "$tensor" = no ] || cargo +nightly miri test --quiet --package seriatim-tensor --lib --test dlpack --test endings --no-run
 
 # ---- The planted mistakes ----
 
@@ -103,6 +103,7 @@ for ((seed = first; seed < first + seeds; seed++)); do
     if [ "$tensor" = yes ]; then
         try "storage and files of tensor/, seed $seed" "$seed" --package seriatim-tensor --lib -- storage:: serialize::
         try "DLPack, seed $seed" "$seed" --package seriatim-tensor --test dlpack
+        try "ends of arrays, seed $seed" "$seed" --package seriatim-tensor --test endings
     fi
     [ "$engine" = yes ] || continue
     export SERIATIM_ORACLE_OPS=1 SERIATIM_ORACLE_FIRST_SEED=$seed SERIATIM_ORACLE_PATIENCE=100000

@@ -39,7 +39,7 @@ for argument in "$@"; do
 done
 [ ${#checkers[@]} -gt 0 ] || if [ "$tensor" = only ]; then checkers=(asan); else checkers=(asan tsan memcheck); fi
 # The tests of the arrays that the sanitizers watch.
-arrays=(--test tensor_arrays --test tensor_dlpack --test tensor_formats --test tensor_steps)
+arrays=(--test tensor_arrays --test tensor_dlpack --test tensor_endings --test tensor_formats --test tensor_steps)
 # What takes a minute and has nothing that the others of its file have not.
 arrays+=(-- --skip each_length_of_a_file_is_checked)
 
