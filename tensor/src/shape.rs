@@ -204,6 +204,12 @@ impl Layout {
         (self.offset.wrapping_add_signed(low), self.offset.wrapping_add_signed(high) + 1)
     }
 
+    /// Whether both may show an element of one chunk.
+    pub fn overlaps(&self, other: &Layout) -> bool {
+        let ((a, b), (c, d)) = (self.extent(), other.extent());
+        a < d && c < b
+    }
+
     /// Whether it shows each of so many elements, and each once.
     #[inline]
     pub fn is_all_of(&self, elements: usize) -> bool {

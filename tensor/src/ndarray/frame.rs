@@ -187,10 +187,6 @@ impl NDArray {
     /// Whether both may have an element in common.
     #[inline]
     pub(crate) fn overlaps(&self, other: &NDArray) -> bool {
-        let extents = || {
-            let ((a, b), (c, d)) = (self.layout().extent(), other.layout().extent());
-            a < d && c < b
-        };
-        std::ptr::eq(self.chunk(), other.chunk()) && extents()
+        std::ptr::eq(self.chunk(), other.chunk()) && self.layout().overlaps(other.layout())
     }
 }

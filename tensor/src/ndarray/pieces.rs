@@ -58,20 +58,16 @@ fn axis_of(layout: &Layout, axis: usize) -> usize {
 /// Whether each place of an output is one element, and no other blob has the element at another
 /// place.
 fn is_apart(inputs: &[Blob<'_>], outs: &[BlobMut<'_>]) -> bool {
-    let overlap = |one: &Layout, other: &Layout| {
-        let ((a, b), (c, d)) = (one.extent(), other.extent());
-        a < d && c < b
-    };
     outs.iter().enumerate().all(|(at, out)| {
         let out = &out.0;
-        let is_other = |other: &BlobMut<'_>| other.0.base != out.base || !overlap(out.layout, other.0.layout);
+        let is_other = |other: &BlobMut<'_>| other.0.base != out.base || !out.layout.overlaps(other.0.layout);
         let is_same = |input: &Blob<'_>| out.layout == input.0.layout && out.dtype == input.0.dtype;
         // Blobs that are not shared are of other memory than all others.
         let is_alone = out.base.is_null() || out.reach == Reach::Alone || {
             outs[..at].iter().all(is_other)
                 && inputs
                     .iter()
-                    .all(|input| input.0.base != out.base || is_same(input) || !overlap(out.layout, input.0.layout))
+                    .all(|input| input.0.base != out.base || is_same(input) || !out.layout.overlaps(input.0.layout))
         };
         !out.layout.repeats() && is_alone
     })
