@@ -12,9 +12,6 @@ use crate::resource::Philox;
 use seriatim::{Context, Data, Device, Property, RunContext, Variable};
 use smallvec::SmallVec;
 
-/// Where an operation runs that changes generators of the processor.
-const PROCESSOR: (Context, Property) = (Context::cpu(0), Property::Normal);
-
 impl Runtime {
     /// Seeds all generators, those of the processor and of GPUs: an operation that takes its turn
     /// among the draws. A captured step seeds them in each run; [`seed_by`](Runtime::seed_by) takes
@@ -97,7 +94,7 @@ impl Runtime {
         };
         if capturing::is_active() {
             let uses = (reads.into_iter(), std::iter::empty());
-            return capturing::record_on(self, ("seed".into(), PROCESSOR), uses, (None, variables), run);
+            return capturing::record(self, "seed".into(), uses, (variables.into_iter(), 0), run);
         }
         let reads = reads.map(|used| used.variable);
         self.engine().op("seed").reads(reads).writes(variables).push(run)?;
