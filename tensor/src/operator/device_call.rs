@@ -48,15 +48,15 @@ impl KernelCall {
             let (reads, changes) = self.uses();
             let (place, uses) = ((context, Property::Normal), (reads.into_iter(), changes.into_iter()));
             let call = DeviceCall { device, call: self };
-            let run = move |run: &RunContext<'_>| call.run(run).map_err(|error| error.within(call.call.described()));
-            return capturing::record_on(&runtime, (name, place), uses, (also_read, also_changed), run);
+            let also = (also_read, also_changed);
+            return capturing::record_on(&runtime, (name, place), uses, also, move |run| call.run(run));
         }
         let operation = runtime.engine().op(name).context(context);
         let operation = operation.reads(self.arguments().map(|argument| argument.variable).chain(also_read));
         let operation = operation.writes(self.changed());
         let operation = if profiled::is_active() { operation.profiled() } else { operation };
         let call = DeviceCall { device, call: self };
-        operation.push(move |run| call.run(run).map_err(|error| error.within(call.call.described())))?;
+        operation.push(move |run| call.run(run))?;
         Ok(())
     }
 }
@@ -75,8 +75,13 @@ impl DeviceCall {
         address()
     }
 
-    /// Runs on a thread of the device, which does not wait for what is queued.
+    /// Runs on a thread of the device, which does not wait for what is queued. Errors say what was
+    /// called.
     fn run(&self, run: &RunContext<'_>) -> Result<(), Error> {
+        self.run_kernel(run).map_err(|error| error.within(self.call.described()))
+    }
+
+    fn run_kernel(&self, run: &RunContext<'_>) -> Result<(), Error> {
         let call = &self.call;
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
         for input in &call.inputs {

@@ -171,7 +171,7 @@ impl KernelCall {
         let builder = builder.reads(self.arguments().map(|argument| argument.variable)).writes(self.changed());
         let builder = if self.elements <= SHORT { builder.short() } else { builder };
         let builder = if profiled::is_active() { builder.profiled() } else { builder };
-        builder.push(move |run| self.run(run).map_err(|error| error.within(self.described())))?;
+        builder.push(move |run| self.run(run))?;
         Ok(())
     }
 
@@ -189,9 +189,8 @@ impl KernelCall {
         let (runtime, name) = (self.frame.runtime.clone(), self.name());
         let (reads, changes) = self.uses();
         let uses = (reads.into_iter(), changes.into_iter());
-        capturing::record(&runtime, name, uses, (resources.into_iter(), self.elements), move |run| {
-            self.run(run).map_err(|error| error.within(self.described()))
-        })
+        let also = (resources.into_iter(), self.elements);
+        capturing::record(&runtime, name, uses, also, move |run| self.run(run))
     }
 
     pub(super) fn name(&self) -> Name {
@@ -211,8 +210,12 @@ impl KernelCall {
         BlobMut::nothing(self.frame.layout(argument), self.frame.dtype(argument))
     }
 
-    /// Runs on a worker, or inside of the push.
+    /// Runs on a worker, or inside of the push. Errors say what was called.
     fn run(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
+        self.run_kernel(run_ctx).map_err(|error| error.within(self.described()))
+    }
+
+    fn run_kernel(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
         let frame = &self.frame;
         // Before results are made: one may be in the memory of an input that nothing has written.
         let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
