@@ -182,10 +182,11 @@ pub unsafe extern "C-unwind" fn complete_at_once(
     _: *const SeriatimRunContext,
     completion: *mut SeriatimCompletion,
 ) {
-    // SAFETY: the completion is this call's, and the argument lives until it returns.
+    // The run is counted first: a wait may return as soon as the completion is used.
+    // SAFETY: see `probe`; the completion is this call's.
     unsafe {
-        ok(seriatim_completion_complete(completion));
         probe(argument).runs.fetch_add(1, SeqCst);
+        ok(seriatim_completion_complete(completion));
     }
 }
 
