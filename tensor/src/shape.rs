@@ -23,7 +23,8 @@ pub const MAX_RANK: usize = 8;
 /// assert_eq!(Shape::new(&[])?.size(), 1);
 /// # Ok::<(), seriatim_tensor::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Eq, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal by the same fields")]
 pub struct Shape {
     rank: u8,
     /// Those beyond the rank are 0.
@@ -136,6 +137,15 @@ impl Shape {
             let message = format!("axis {axis} of an array of shape {self}, which has {} of them", self.rank());
             Error::new(ErrorKind::OutOfRange, message)
         })
+    }
+}
+
+impl PartialEq for Shape {
+    /// In the caller: a derived comparison calls `memcmp`, which takes longer than a short kernel.
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        let differ = self.dims.iter().zip(&other.dims).fold(0, |differ, (one, other)| differ | (one ^ other));
+        differ == 0 && self.rank == other.rank
     }
 }
 
@@ -408,6 +418,16 @@ mod tests {
         assert_eq!(places(&column.reshape(shape(&[2, 2, 3])).unwrap()), places(&column));
         let ones = layout(&[4, 6]).slice(1, 0, 1, 1).unwrap();
         assert_eq!(places(&ones.reshape(shape(&[2, 1, 2])).unwrap()), places(&ones));
+    }
+
+    #[test]
+    fn shapes_are_equal_by_all_of_their_sizes_and_their_number() {
+        let shapes = [&[][..], &[0], &[0, 0], &[1], &[1, 1], &[2, 3], &[3, 2], &[2, 3, 1], &[1, 1, 1, 1, 1, 1, 1, 2]];
+        for (at, one) in shapes.iter().enumerate() {
+            for (number, other) in shapes.iter().enumerate() {
+                assert_eq!(Shape::new(one).unwrap() == Shape::new(other).unwrap(), at == number, "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::error::{Error, ErrorKind};
 use crate::ndarray::chunk::{Chunk, Whole};
 use crate::ndarray::cursor::{gather, scatter, scatter_add, Gather, Reader, Scatter, Writer};
 use crate::ndarray::device_blob::Reach;
+use crate::ndarray::frame::{Argument, Frame};
+use crate::ndarray::place::Place;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use crate::storage::memory::Memory;
@@ -21,7 +23,6 @@ use crate::storage::Storage;
 use seriatim::{Context, Device};
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// Operations with at most so many elements in all are declared short: where they are ready they
 /// run inside of their push, which takes less time than the way to another core. A function of
@@ -46,7 +47,7 @@ impl Chunk {
 
     #[inline]
     pub(super) fn show<'a>(&self, base: *mut u8, layout: &'a Layout, reach: Reach) -> Place<'a> {
-        Place { base, layout, dtype: self.whole().dtype, reach, of: PhantomData }
+        Place::new(base, layout, self.whole().dtype, reach)
     }
 
     #[cold]
@@ -109,30 +110,6 @@ fn unreachable_from_here(context: Context) -> Error {
     Error::new(ErrorKind::UnsupportedContext, message)
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub base: *mut u8,
-    /// Of the argument, or made by the operator: a copy would be most of a blob.
-    pub layout: &'a Layout,
-    pub dtype: DType,
-    pub reach: Reach,
-    of: PhantomData<&'a [u8]>,
-}
-
-impl Place<'_> {
-    /// Where the memory begins, for those who walk over its elements here.
-    #[inline]
-    fn here(&self) -> *mut u8 {
-        self.reach.check_processor();
-        self.base
-    }
-
-    /// The address of the first element.
-    pub fn first(&self) -> *mut u8 {
-        self.base.wrapping_add(self.layout.offset * self.dtype.size())
-    }
-}
-
 /// An array that an operator reads (`TBlob` of `in_data`).
 ///
 /// Its elements can be had as a slice if they lie one after the other, and else block by block.
@@ -170,13 +147,15 @@ macro_rules! facts {
             /// How many elements there are.
             #[inline]
             pub fn size(&self) -> usize {
-                self.0.layout.shape.size()
+                self.0.row().unwrap_or_else(|| self.0.layout.shape.size())
             }
 
-            /// Whether [`Blob::as_slice`] or [`BlobMut::as_mut_slice`] would give a slice of `T`.
+            /// The first element and their number, if [`Blob::as_slice`] or
+            /// [`BlobMut::as_mut_slice`] gives a slice of `T`.
             #[inline]
-            fn is_slice<T: Element>(&self) -> bool {
-                self.0.dtype == T::DTYPE && self.0.reach == Reach::Alone && self.0.layout.is_contiguous()
+            fn slice_of<T: Element>(&self) -> Option<(*mut T, usize)> {
+                let is_slice = self.0.dtype == T::DTYPE && self.0.reach == Reach::Alone;
+                self.0.row().filter(|_| is_slice).map(|elements| (self.0.first().cast(), elements))
             }
         }
 
@@ -191,21 +170,29 @@ macro_rules! facts {
 facts!(Blob, BlobMut);
 
 impl<'a> Blob<'a> {
+    /// Follows the memory of an argument: see [`Place::follow`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn follow(&mut self, frame: &'a Frame, argument: Argument) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.0.follow(frame, argument) }
+    }
+
     /// The elements, if they are of this type, lie one after the other, and are not also written.
     #[inline]
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         // SAFETY: in the layout's extent all bytes are initialised values of the type (`write`),
         // and nobody changes them while the operation runs.
-        self.is_slice::<T>().then(|| unsafe {
-            std::slice::from_raw_parts(self.0.base.cast::<T>().add(self.0.layout.offset), self.size())
-        })
+        self.slice_of::<T>().map(|(first, elements)| unsafe { std::slice::from_raw_parts(first, elements) })
     }
 
     /// Elements in a slice, laid out one after the other or otherwise.
     pub(crate) fn of_slice<T: Element>(values: &'a [T], layout: &'a Layout) -> Blob<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_ptr().cast::<u8>().cast_mut();
-        Blob(Place { base, dtype: T::DTYPE, layout, reach: Reach::Alone, of: PhantomData })
+        Blob(Place::new(base, layout, T::DTYPE, Reach::Alone))
     }
 
     /// Reads the elements in order, converted to `W`.
@@ -232,7 +219,7 @@ impl<'a> Blob<'a> {
     where
         'a: 'b,
     {
-        Blob(Place { layout, ..self.0 })
+        Blob(self.0.shown(layout))
     }
 
     /// All elements in order, converted to `W`.
@@ -244,17 +231,27 @@ impl<'a> Blob<'a> {
 }
 
 impl<'a> BlobMut<'a> {
+    /// Follows the memory of an argument: see [`Place::follow`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn follow(&mut self, frame: &'a Frame, argument: Argument) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.0.follow(frame, argument) }
+    }
+
     /// Elements in a slice, to be written.
     pub(crate) fn of_slice<T: Element>(values: &'a mut [T], layout: &'a Layout) -> BlobMut<'a> {
         assert!(layout.extent().1 <= values.len());
         let base = values.as_mut_ptr().cast::<u8>();
-        BlobMut(Place { base, dtype: T::DTYPE, layout, reach: Reach::Alone, of: PhantomData })
+        BlobMut(Place::new(base, layout, T::DTYPE, Reach::Alone))
     }
 
     /// Stands for an array that is not to be written: it gives out no slices, and its writers write
     /// nothing.
     pub(crate) fn nothing(layout: &'a Layout, dtype: DType) -> BlobMut<'a> {
-        BlobMut(Place { base: std::ptr::null_mut(), layout, dtype, reach: Reach::Shared, of: PhantomData })
+        BlobMut(Place::new(std::ptr::null_mut(), layout, dtype, Reach::Shared))
     }
 
     /// The elements, if they are of this type, lie one after the other, and are not also read.
@@ -262,10 +259,7 @@ impl<'a> BlobMut<'a> {
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
         // SAFETY: as for `as_slice`, and this operation alone has the variable; `self` is borrowed
         // exclusively, and no other blob of the operation gives out slices of this memory.
-        self.is_slice::<T>().then(|| unsafe {
-            let first = self.0.base.cast::<T>().add(self.0.layout.offset);
-            std::slice::from_raw_parts_mut(first, self.0.layout.shape.size())
-        })
+        self.slice_of::<T>().map(|(first, elements)| unsafe { std::slice::from_raw_parts_mut(first, elements) })
     }
 
     /// The elements as cells, if they are of this type, lie one after the other, and are at the
@@ -276,10 +270,10 @@ impl<'a> BlobMut<'a> {
             std::ptr::eq(place.here(), other.here()) && place.layout == other.layout && other.dtype == T::DTYPE;
         // SAFETY: as for `as_mut_slice`. Other blobs of this memory are shared, so there are no
         // slices of it while the cells are borrowed, and cells may be changed beside reads.
-        (is_same && place.dtype == T::DTYPE && place.layout.is_contiguous()).then(|| unsafe {
-            let first = place.base.cast::<Cell<T>>().add(place.layout.offset);
-            std::slice::from_raw_parts(first, place.layout.shape.size())
-        })
+        place
+            .row()
+            .filter(|_| is_same && place.dtype == T::DTYPE)
+            .map(|elements| unsafe { std::slice::from_raw_parts(place.first().cast::<Cell<T>>(), elements) })
     }
 
     /// The same, while this one is not used.
@@ -313,11 +307,11 @@ impl<'a> BlobMut<'a> {
     /// What is there now, to be read besides: block by block, as it may be written meanwhile.
     pub(crate) fn as_blob(&mut self) -> Blob<'_> {
         self.0.here();
-        Blob(Place { reach: Reach::Shared, ..self.0 })
+        Blob(self.0.beside())
     }
 
     /// The same elements, shown in another way. The new layout has its extent within the old one.
     pub(crate) fn with_layout<'b>(&'b mut self, layout: &'b Layout) -> BlobMut<'b> {
-        BlobMut(Place { layout, ..self.0 })
+        BlobMut(self.0.shown(layout))
     }
 }

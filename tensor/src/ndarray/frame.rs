@@ -17,6 +17,7 @@ use crate::ndarray::runtime::Runtime;
 use crate::request::OpReq;
 use crate::shape::{Layout, Shape};
 use crate::storage::copies::Copies;
+use crate::storage::memory::Memory;
 use seriatim::Variable;
 use std::ptr::NonNull;
 
@@ -127,6 +128,19 @@ impl Frame {
     pub unsafe fn read(&self, argument: Argument) -> Result<Blob<'_>, Error> {
         // SAFETY: as the caller says.
         unsafe { self.chunk(argument).read(self.layout(argument), argument.shared) }
+    }
+
+    /// Where the memory is, if it is a block of the storage.
+    ///
+    /// # Safety
+    /// As for [`read`](Frame::read).
+    #[inline]
+    pub(super) unsafe fn block(&self, argument: Argument) -> Option<*mut u8> {
+        // SAFETY: as the caller says.
+        match unsafe { self.chunk(argument).memory() } {
+            Some(Memory::Block(block)) => Some(block.address().as_ptr()),
+            _ => None,
+        }
     }
 
     /// The elements, to be written. The first time makes the memory. It is set to zero unless

@@ -93,15 +93,7 @@ impl Piece<'_, '_> {
         let of_inputs = inputs.iter().map(|input| piece(input.layout())).collect::<Result<Blobs<Layout>, Error>>()?;
         let of_outs = outs.iter().map(|out| piece(out.layout())).collect::<Result<Blobs<Layout>, Error>>()?;
         let inputs: Blobs<_> = inputs.iter().zip(&of_inputs).map(|(input, layout)| input.with_layout(layout)).collect();
-        let mut outs: Blobs<_> = outs
-            .iter()
-            .zip(&of_outs)
-            .map(|(out, layout)| {
-                let mut place = out.0;
-                place.layout = layout;
-                BlobMut(place)
-            })
-            .collect();
+        let mut outs: Blobs<_> = outs.iter().zip(&of_outs).map(|(out, layout)| BlobMut(out.0.shown(layout))).collect();
         Ok(each(&inputs, &mut outs))
     }
 }

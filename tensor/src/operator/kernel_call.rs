@@ -1,10 +1,12 @@
 //! What the operation of a call carries: it declares its arguments as it is pushed, and calls the
-//! kernel with them.
+//! kernel with them (`places.rs`).
 //!
 //! Used by `call.rs`, on the thread that calls an operator, for forward and backward passes. It
 //! fits into a block of the engine, so a call allocates nothing in steady state. The kernel runs on
 //! a worker, or inside of the push. Of arrays of a device `device_call.rs` makes an operation of
 //! the device.
+
+#![forbid(unsafe_code)]
 
 use crate::dtype::DType;
 use crate::error::Error;
@@ -16,10 +18,11 @@ use crate::ndarray::profiled;
 use crate::ndarray::runtime::Runtime;
 use crate::operator::implementations::OnDevice;
 use crate::operator::op::Op;
+use crate::operator::places::{Places, ReplayedCall};
 use crate::operator::property::{Given, OpContext, Operator};
 use crate::request::OpReq;
 use crate::resource::manager::Granted;
-use crate::resource::ResourceRequest;
+use crate::resource::{Resource, ResourceRequest};
 use crate::shape::Shape;
 use seriatim::{Name, RunContext, Variable};
 use smallvec::SmallVec;
@@ -190,7 +193,8 @@ impl KernelCall {
         let (reads, changes) = self.uses();
         let uses = (reads.into_iter(), changes.into_iter());
         let also = (resources.into_iter(), self.elements);
-        capturing::record(&runtime, name, uses, also, move |run| self.run(run))
+        let mut call = ReplayedCall::new(self);
+        capturing::record(&runtime, name, uses, also, move |run| call.run(run))
     }
 
     pub(super) fn name(&self) -> Name {
@@ -216,57 +220,42 @@ impl KernelCall {
     }
 
     fn run_kernel(&self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
-        let frame = &self.frame;
-        // Before results are made: one may be in the memory of an input that nothing has written.
-        let (mut given, mut inputs) = (SmallVec::<[Option<Blob<'_>>; 6]>::new(), SmallVec::<[Blob<'_>; 6]>::new());
-        for input in &self.inputs {
-            let blob = match *input {
-                // SAFETY: `push` has declared to read the variables of all inputs. Where an output
-                // is in the same memory, both are shared.
-                Some(argument) => Some(unsafe { frame.read(argument) }?),
-                None => None,
-            };
-            match blob.filter(|_| !self.is_backward) {
-                Some(blob) => inputs.push(blob),
-                None => given.push(blob),
-            }
-        }
-        let mut auxiliary = SmallVec::<[BlobMut<'_>; 2]>::new();
-        for argument in &self.auxiliary {
-            // SAFETY: `push` has declared to change the variables of all auxiliary states.
-            auxiliary.push(unsafe { frame.write(*argument, false) }?);
-        }
-        let (mut written, mut requests) = (SmallVec::<[BlobMut<'_>; 3]>::new(), SmallVec::<[OpReq; 3]>::new());
-        for output in self.outputs.iter().copied() {
-            requests.push(output.req);
-            written.push(match output.req {
-                OpReq::Null => self.nothing(output),
-                // SAFETY: `push` has declared to change the variables of all outputs that are
-                // written. Where an input is in the same memory, both are shared.
-                req => unsafe { frame.write(output, req.overwrites()) }?,
-            });
-        }
-        let operator = self.op.inner.implementations.of_processor()?;
-        self.call(operator, run_ctx, (&inputs[..], &given[..]), &requests, (&mut written[..], &mut auxiliary[..]))
+        let mut places = Places::new();
+        places.fill(self)?;
+        places.run(self, run_ctx)
     }
 
     /// Calls an implementation with its arrays: the inputs, or what a backward pass is given.
     #[inline]
-    pub(super) fn call(
-        &self,
+    pub(super) fn call<'r>(
+        &'r self,
         operator: &dyn Operator,
-        run_ctx: &RunContext<'_>,
+        run_ctx: &RunContext<'r>,
+        (inputs, given): (&[Blob<'_>], &[Option<Blob<'_>>]),
+        requests: &[OpReq],
+        (written, auxiliary): (&mut [BlobMut<'_>], &mut [BlobMut<'_>]),
+    ) -> Result<(), Error> {
+        if self.resources.is_empty() {
+            return self.call_with(&mut [], operator, run_ctx, (inputs, given), requests, (written, auxiliary));
+        }
+        let lent = self.resources.iter().map(|granted| granted.lend(self.frame.runtime.storage()));
+        let mut lent: SmallVec<[Resource<'_>; 1]> = lent.collect::<Result<_, Error>>()?;
+        self.call_with(&mut lent, operator, run_ctx, (inputs, given), requests, (written, auxiliary))
+    }
+
+    /// The same with resources.
+    #[inline]
+    fn call_with<'r>(
+        &self,
+        requested: &mut [Resource<'r>],
+        operator: &dyn Operator,
+        run_ctx: &RunContext<'r>,
         (inputs, given): (&[Blob<'_>], &[Option<Blob<'_>>]),
         requests: &[OpReq],
         (written, auxiliary): (&mut [BlobMut<'_>], &mut [BlobMut<'_>]),
     ) -> Result<(), Error> {
         let (inner, runtime) = (&*self.op.inner, &self.frame.runtime);
-        let mut requested = SmallVec::<[_; 1]>::new();
-        for granted in &self.resources {
-            requested.push(granted.lend(runtime.storage())?);
-        }
-        let mut ctx =
-            OpContext { is_train: self.is_train, run_ctx, requested: &mut requested, scalar: self.op.scalar, runtime };
+        let mut ctx = OpContext { is_train: self.is_train, run_ctx, requested, scalar: self.op.scalar, runtime };
         if self.is_backward {
             let (out_grad, rest) = given.split_at(inner.outputs);
             let (in_data, out_data) = rest.split_at(inner.arguments);

@@ -201,10 +201,10 @@ pub(super) fn in_parts(
     outs: &mut [BlobMut<'_>],
     each: impl Fn(&[Blob<'_>], &mut [BlobMut<'_>]) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
-    let shape = outs[0].shape();
-    if parts::count(shape.size(), ELEMENTS) == 1 {
+    if parts::count(outs[0].size(), ELEMENTS) == 1 {
         return each(inputs, outs);
     }
+    let shape = outs[0].shape();
     let mut layouts = broadcast(inputs, &shape)?;
     layouts.extend(outs.iter().map(|out| *out.layout()));
     let mut plan = parts::plan(&shape, None);

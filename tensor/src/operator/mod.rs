@@ -2,8 +2,8 @@
 //!
 //! `property.rs` has the two traits, `op.rs` an operator with parameters, `registry.rs` all of them
 //! by name, `implementations.rs` what does the work in each context, `call.rs` with
-//! `kernel_call.rs` and `device_call.rs` a call, `parameters.rs` with `fields.rs` and `lists.rs`
-//! parameters, and `simple.rs` with `simple_kinds.rs` operators of one or two operands.
+//! `kernel_call.rs`, `places.rs` and `device_call.rs` a call, `parameters.rs` with `fields.rs` and
+//! `lists.rs` parameters, and `simple.rs` with `simple_kinds.rs` operators of one or two operands.
 //! `elementwise.rs`, `reduce.rs`, `broadcast.rs`, `cast.rs`, `matrix.rs`, `shuffle.rs`,
 //! `softmax.rs`, `activation.rs` and `update/` have the operators of this crate, with those that
 //! move elements in `shaping/`, those that go by places in `picking/`, and those of networks in
@@ -35,6 +35,7 @@ mod ordered;
 mod parameters;
 mod parts;
 mod picking;
+mod places;
 mod products;
 mod property;
 mod random;

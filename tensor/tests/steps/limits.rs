@@ -231,3 +231,26 @@ fn a_call_waits_and_takes_the_error_of_its_run() {
         assert_eq!(step.call(&[&x]).unwrap().1.to_vec::<f32>().unwrap(), [2.0, 3.0], "{name}");
     }
 }
+
+/// Two arrays of a step give their memory back in each run, and may get that of each other.
+#[test]
+fn what_has_other_memory_in_each_run_is_found_there() {
+    for (name, runtime) in runtimes() {
+        let own = runtime.clone();
+        let mut step = Step::capture_on(&runtime, &[], |_| {
+            let both = [own.empty([64], DType::F32)?, own.empty([64], DType::F32)?];
+            for (array, value) in both.iter().zip([1.0, 2.0]) {
+                array.slice(0, 0, 32, 1)?.fill(value)?;
+            }
+            for array in &both {
+                array.slice(0, 16, 48, 1)?.add_scalar_assign(1.0)?;
+            }
+            Ok(vec![both[0].sum()?, both[1].sum()?])
+        })
+        .unwrap();
+        for run in 0..5 {
+            let sums = step.run(&[]).unwrap().iter().map(NDArray::as_scalar::<f32>).collect::<Result<Vec<_>, _>>();
+            assert_eq!(sums.unwrap(), [64.0, 96.0], "{name}, run {run}");
+        }
+    }
+}
