@@ -12,6 +12,7 @@ mod entrants;
 #[allow(dead_code)]
 #[path = "../../../tensor/examples/nets/mod.rs"]
 mod nets;
+mod nodes;
 mod plain;
 mod problems;
 mod serve;
@@ -36,6 +37,7 @@ const HELP: &str = "Measures small networks on seriatim-tensor beside a plain lo
   --rival \"NAME=COMMAND\"  one entrant more; scripts/latency-nn.sh has all of them
   --core N        the core of those with one thread (the last)
   --no-data       only inference of our own, on data that is there already: nothing is copied
+  --nodes         only what an operation costs whose kernel is empty, of our own
 ";
 
 const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tensor/examples/nets/networks.json");
@@ -61,6 +63,7 @@ struct Settings {
     rivals: Vec<Contender>,
     core: usize,
     with_data: bool,
+    is_of_nodes: bool,
 }
 
 impl Settings {
@@ -79,6 +82,7 @@ impl Settings {
             rivals: Vec::new(),
             core: cores - 1,
             with_data: true,
+            is_of_nodes: false,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -103,6 +107,7 @@ impl Settings {
                 "--without" => settings.without = Some(value()?),
                 "--core" => settings.core = value()?.parse()?,
                 "--no-data" => settings.with_data = false,
+                "--nodes" => settings.is_of_nodes = true,
                 "--rival" => {
                     let text = value()?;
                     let (name, command) = text.split_once('=').ok_or("a rival is NAME=COMMAND")?;
@@ -285,6 +290,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     match Settings::read()? {
+        Some(settings) if settings.is_of_nodes => nodes::print(),
         Some(settings) => measure(&settings),
         None => {
             print!("{HELP}");
