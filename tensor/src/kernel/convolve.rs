@@ -82,7 +82,7 @@ impl Geometry {
         (depth + filters) * n + self.masks()
     }
 
-    /// The parts of the scratch: the matrix of windows, that of filters, and masks, which it writes.
+    /// The parts of the scratch: the matrices of windows and of filters, and the masks, written.
     fn parted<'a, T: Real>(&self, scratch: &'a mut [T]) -> (&'a mut [T], &'a mut [T], &'a [T]) {
         let (windows, rest) = scratch.split_at_mut(self.depth() * self.columns());
         let (filters, masks) = rest.split_at_mut(self.filters * self.columns());

@@ -1,9 +1,9 @@
 //! The windows of a convolution as the columns of a matrix: elements of images are copied there,
 //! and what became of the columns is added to the elements.
 //!
-//! Used by `convolve.rs`. Windows that are as many as there are elements make each row of the matrix
-//! the image, moved. Where images are small, a mask for each move says which places have an element
-//! of the image.
+//! Used by `convolve.rs`. Where there is a window for each element, a row of the matrix is the
+//! image, moved. Where images are small, a mask for each move says which places have an element of
+//! the image.
 
 #![forbid(unsafe_code)]
 

@@ -276,7 +276,7 @@ impl Operator for Pooling {
     }
 }
 
-/// Pools so many images as one, if their windows lie as they would there; and of how many it is one.
+/// Pools so many images as one, if their windows lie as they would there, and says of how many.
 fn stacked(of: &Pool, images: usize) -> (Pool, usize) {
     of.stacked(images).map_or((*of, 1), |all| (all, images.max(1)))
 }
