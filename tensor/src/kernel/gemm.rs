@@ -1,6 +1,6 @@
 //! Products of matrices, by the crate faer, on one thread each.
 //!
-//! Used by `convolve.rs`, and by `operator/products.rs`, which cuts long products into parts. faer
+//! Used by `convolve.rs`, `rows.rs`, and `operator/products.rs`, which cuts long products. faer
 //! chooses its instructions by the processor, and its loops by the sizes and strides, so a product
 //! has the same bits each time on one machine. The README says why it is faer.
 
@@ -22,6 +22,12 @@ pub(crate) struct Sizes {
 pub(crate) trait Real: Float + crate::dtype::Element {
     #[doc(hidden)]
     fn product(out: MatMut<'_, Self>, how: Accum, a: MatRef<'_, Self>, b: MatRef<'_, Self>);
+
+    /// A mask that lets a number through, or not.
+    fn mask(lets_through: bool) -> Self;
+
+    /// The number, or zero where the mask does not let it through.
+    fn masked(self, mask: Self) -> Self;
 }
 
 macro_rules! real {
@@ -29,6 +35,16 @@ macro_rules! real {
         impl Real for $type {
             fn product(out: MatMut<'_, $type>, how: Accum, a: MatRef<'_, $type>, b: MatRef<'_, $type>) {
                 matmul(out, how, a, b, 1.0, Par::Seq);
+            }
+
+            #[inline(always)]
+            fn mask(lets_through: bool) -> $type {
+                <$type>::from_bits(if lets_through { !0 } else { 0 })
+            }
+
+            #[inline(always)]
+            fn masked(self, mask: $type) -> $type {
+                <$type>::from_bits(self.to_bits() & mask.to_bits())
             }
         }
     )*};

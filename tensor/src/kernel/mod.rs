@@ -4,8 +4,8 @@
 //! `tree.rs` sums in a fixed order, `extreme.rs` the greatest and the least, `gemm.rs` products of
 //! matrices, `tiny.rs` small ones, `bias.rs` what is added behind them, `softmax.rs` rows of
 //! probabilities, `centre.rs` rows around their means, `convolve.rs` convolutions, and `pool.rs`
-//! windows of images. `convert.rs` changes the types of elements. `simd.rs` chooses instructions,
-//! and `math.rs` has the functions of one number for its loops.
+//! windows of images. `rows.rs` copies short rows. `convert.rs` changes the types of elements.
+//! `simd.rs` chooses instructions, and `math.rs` has the functions of one number for its loops.
 
 pub(crate) mod bias;
 pub(crate) mod binary;
@@ -17,6 +17,7 @@ pub(crate) mod gemm;
 pub(crate) mod leaky;
 pub(crate) mod math;
 pub(crate) mod pool;
+pub(crate) mod rows;
 pub(crate) mod simd;
 pub(crate) mod softmax;
 pub(crate) mod tiny;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernel::rows::copy_rows;
 use crate::kernel::simd::{self, Loops};
 use num_traits::Float;
 use std::ops::{ControlFlow, Range};
@@ -128,6 +129,15 @@ impl Pool {
         is_plane && is_side_by_side && end(1) <= self.size[1] && end(2) <= self.size[2]
     }
 
+    /// The windows on so many images below each other, if they are those on each: none is on two.
+    pub fn stacked(&self, images: usize) -> Option<Pool> {
+        let is_plane = self.size[0] == 1 && self.out[0] == 1 && self.kernel[0] == 1 && self.pad[0] == 0;
+        let is_tiled = self.out[1] * self.stride[1] == self.size[1] && self.kernel[1] <= self.stride[1];
+        let of_all = |[planes, rows, columns]: [usize; DIMENSIONS]| [planes, rows * images, columns];
+        let all = Pool { size: of_all(self.size), out: of_all(self.out), ..*self };
+        (is_plane && is_tiled && self.pad[1] == 0).then_some(all)
+    }
+
     /// Writes a value for each window.
     pub fn forward<T: Float>(&self, image: &[T], out: &mut [T]) {
         match self.kind {
@@ -168,7 +178,7 @@ impl Pool {
     pub fn backward<T: Float>(&self, grad: &[T], image: &[T], values: &[T], out: &mut [T]) {
         out.fill(T::zero());
         if self.kind == Kind::Max && self.is_dense::<2>() && self.stride[1] >= self.kernel[1] {
-            return simd::run(DenseBackward::<_, 2> { of: self, grad, image, values, out });
+            return simd::run(DenseBackward { of: self, grad, image, values, out });
         }
         self.windows(|window| {
             let (grad, value) = (grad[window.number], values[window.number]);
@@ -251,8 +261,55 @@ fn row<T: Float, const WIDE: usize, const N: usize>(
     }
 }
 
-/// The gradient of the greatest elements of dense windows that share no row.
-struct DenseBackward<'a, T, const WIDE: usize> {
+/// So many dense windows are computed together, of as many rows as they fill: loops of a fixed
+/// length become vectors, and rows are often shorter.
+const TOGETHER: usize = 64;
+
+/// Windows that are computed together: those of some rows, or some of a long row.
+#[derive(Clone, Copy)]
+struct Block {
+    /// The first of the windows; and where its elements begin on the image.
+    window: usize,
+    element: usize,
+    rows: usize,
+    columns: usize,
+    /// From row to row of windows.
+    step: usize,
+}
+
+impl Block {
+    /// Copies a line of elements of each row of windows into the place of those of all.
+    #[inline(always)]
+    fn copy_in<T: Copy>(self, wide: usize, image: &[T], into: &mut [T]) {
+        let length = wide * self.columns;
+        copy_rows((image, self.step), (&mut into[..self.rows * length], length), length);
+    }
+
+    /// Copies them back.
+    #[inline(always)]
+    fn copy_out<T: Copy>(self, wide: usize, from: &[T], image: &mut [T]) {
+        let length = wide * self.columns;
+        copy_rows((&from[..self.rows * length], length), (image, self.step), length);
+    }
+}
+
+impl Pool {
+    /// Calls `each` with all windows, which are dense.
+    #[inline(always)]
+    fn blocks(&self, wide: usize, mut each: impl FnMut(Block)) {
+        let (step, [_, high, across]) = (self.stride[1] * self.size[2], self.out);
+        let (rows, columns) = ((TOGETHER / across.max(1)).max(1), across.clamp(1, TOGETHER));
+        for y in (0..high).step_by(rows) {
+            for x in (0..across).step_by(columns) {
+                let (window, element) = (y * across + x, y * step + x * wide);
+                each(Block { window, element, rows: rows.min(high - y), columns: columns.min(across - x), step });
+            }
+        }
+    }
+}
+
+/// The gradient of the greatest elements of dense windows of two columns that share no row.
+struct DenseBackward<'a, T> {
     of: &'a Pool,
     grad: &'a [T],
     image: &'a [T],
@@ -260,47 +317,40 @@ struct DenseBackward<'a, T, const WIDE: usize> {
     out: &'a mut [T],
 }
 
-impl<T: Float, const WIDE: usize> Loops for DenseBackward<'_, T, WIDE> {
+impl<T: Float> Loops for DenseBackward<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let DenseBackward { of, grad, image, values, out } = self;
-        let (columns, width) = (of.out[2].max(1), of.size[2]);
-        for (y, (grad, values)) in grad.chunks_exact(columns).zip(values.chunks_exact(columns)).enumerate() {
-            let first = y * of.stride[1] * width;
-            let lines = (&image[first..], &mut out[first..], width, of.kernel[1]);
-            match columns {
-                8.. => row_backward::<T, WIDE, 8>(lines, grad, values),
-                4.. => row_backward::<T, WIDE, 4>(lines, grad, values),
-                _ => row_backward::<T, WIDE, 1>(lines, grad, values),
-            }
-        }
-    }
-}
-
-/// That of a row of windows, `N` at a time, as in [`row`]. What is left of a share goes to the next
-/// element.
-#[inline(always)]
-fn row_backward<T: Float, const WIDE: usize, const N: usize>(
-    (image, out, width, high): (&[T], &mut [T], usize, usize),
-    grad: &[T],
-    values: &[T],
-) {
-    for block in (0..grad.len()).step_by(N) {
-        let at = block.min(grad.len() - N);
-        let mut shares: [T; N] = std::array::from_fn(|window| grad[at..at + N][window]);
-        let values = &values[at..at + N];
-        for down in 0..high {
-            let first = down * width + at * WIDE;
-            let (image, out) = (&image[first..][..N * WIDE], &mut out[first..][..N * WIDE]);
-            for window in 0..N {
-                for place in window * WIDE..(window + 1) * WIDE {
-                    let (element, share) = (image[place], shares[window]);
-                    let is_it = (element == values[window]) | element.is_nan();
-                    out[place] = if is_it { share } else { T::zero() };
-                    shares[window] = if is_it { T::zero() } else { share };
+        let none = [[T::zero(); 2]; TOGETHER];
+        let (mut line, mut values_of, mut shares) = (none, none, none);
+        of.blocks(2, |block| {
+            let windows = block.window..block.window + block.rows * block.columns;
+            shares.iter_mut().zip(&grad[windows.clone()]).for_each(|(share, grad)| *share = [*grad; 2]);
+            values_of.iter_mut().zip(&values[windows]).for_each(|(of, value)| *of = [*value; 2]);
+            let mut is_found = [0; TOGETHER];
+            for down in 0..of.kernel[1] {
+                let first = block.element + down * of.size[2];
+                block.copy_in(2, &image[first..], line.as_flattened_mut());
+                // Loops with one condition each, of which none becomes a branch: what is compared
+                // is as good as random.
+                let mut is_it = [[0u32; 2]; TOGETHER];
+                let elements = line.as_flattened().iter().zip(values_of.as_flattened());
+                for (is_it, (element, value)) in is_it.as_flattened_mut().iter_mut().zip(elements) {
+                    *is_it = u32::from((element == value) | element.is_nan());
                 }
+                for ([left, right], is_found) in is_it.iter_mut().zip(&mut is_found) {
+                    let (is_left, is_right) = (*left, *right);
+                    *left &= !*is_found;
+                    *right &= !(*is_found | is_left);
+                    *is_found |= is_left | is_right;
+                }
+                let all = is_it.as_flattened().iter().zip(shares.as_flattened());
+                for (out, (is_it, share)) in line.as_flattened_mut().iter_mut().zip(all) {
+                    *out = if *is_it != 0 { *share } else { T::zero() };
+                }
+                block.copy_out(2, line.as_flattened(), &mut out[first..]);
             }
-        }
+        });
     }
 }
 
@@ -333,25 +383,71 @@ mod tests {
     #[test]
     fn rows_of_any_length_are_pooled_window_by_window() {
         for (columns, wide, high, stride) in (1..=35)
+            .chain([63, 64, 65, 130])
             .flat_map(|columns| [(columns, 2, 2, 2), (columns, 3, 2, 2), (columns, 2, 3, 2), (columns, 2, 1, 3)])
         {
             let size = [1, 2 * stride + high, columns * wide + columns % 2];
             let (kernel, steps, out) = ([1, high, wide], [1, stride, wide], [1, 3, columns]);
-            let image: Vec<f32> = (0..size[1] * size[2]).map(|at| ((at * 7919 + 13) % 11) as f32 - 5.0).collect();
+            let image = drawn(size[1] * size[2]);
             let grad: Vec<f32> = (0..3 * columns).map(|at| 1.0 + at as f32).collect();
             for kind in [Kind::Max, Kind::Mean, Kind::Sum] {
                 let dense = Pool { kind, size, out, kernel, stride: steps, pad: [0; 3], counts_pad: false };
                 // Of two planes, and the window is cut to the one that there is.
                 let other = Pool { kernel: [2, high, wide], ..dense };
                 assert!(!other.is_dense::<2>() && !other.is_dense::<3>());
-                let all = [dense, other].map(|pool| {
-                    let (mut values, mut back) = (vec![f32::NAN; 3 * columns], vec![f32::NAN; image.len()]);
-                    pool.forward(&image, &mut values);
-                    pool.backward(&grad, &image, &values, &mut back);
-                    (values, back)
-                });
+                let all = [dense, other].map(|pool| pooled(&pool, &image, &grad));
                 assert_eq!(all[0], all[1], "{kind:?} {columns} {wide} {high} {stride}");
             }
         }
+    }
+
+    #[test]
+    fn images_below_each_other_are_pooled_as_each() {
+        for (rows, columns, high) in [(4, 4, 2), (2, 2, 2), (14, 14, 2), (3, 5, 1), (5, 70, 2)] {
+            let (size, out) = ([1, 2 * rows, 2 * columns], [1, rows, columns]);
+            let (kernel, stride) = ([1, high, 2], [1, 2, 2]);
+            for kind in [Kind::Max, Kind::Mean, Kind::Sum, Kind::Norm(Power::Two)] {
+                let each = Pool { kind, size, out, kernel, stride, pad: [0; 3], counts_pad: false };
+                let (pixels, places) = (size[1] * size[2], rows * columns);
+                let (images, grad) = (drawn(3 * pixels), drawn(3 * places));
+                let mut expected = [Vec::new(), Vec::new()];
+                for (image, grad) in images.chunks(pixels).zip(grad.chunks(places)) {
+                    let found = pooled(&each, image, grad);
+                    expected.iter_mut().zip(found).for_each(|(all, found)| all.extend(found));
+                }
+                let all = each.stacked(3).expect("a window ends where the next one begins");
+                assert_eq!(pooled(&all, &images, &grad), expected, "{kind:?} {rows} {columns} {high}");
+            }
+        }
+        let tiled = Pool {
+            kind: Kind::Max,
+            size: [1, 6, 6],
+            out: [1, 3, 3],
+            kernel: [1, 2, 2],
+            stride: [1, 2, 2],
+            pad: [0; 3],
+            counts_pad: true,
+        };
+        let others = [
+            // A row is left over; windows share rows; windows begin above the image; two planes.
+            Pool { size: [1, 7, 6], ..tiled },
+            Pool { kernel: [1, 3, 2], ..tiled },
+            Pool { pad: [0, 1, 0], ..tiled },
+            Pool { size: [2, 6, 6], ..tiled },
+        ];
+        assert!(tiled.stacked(2).is_some() && others.iter().all(|other| other.stacked(2).is_none()));
+    }
+
+    /// Whole numbers, of which many are equal, and some that are none.
+    fn drawn(count: usize) -> Vec<f32> {
+        (0..count).map(|at| if at % 37 == 36 { f32::NAN } else { ((at * 7919 + 13) % 11) as f32 - 5.0 }).collect()
+    }
+
+    /// The bits of the values of windows, and of the gradient by the image.
+    fn pooled(pool: &Pool, image: &[f32], grad: &[f32]) -> [Vec<u32>; 2] {
+        let (mut values, mut back) = (vec![f32::NAN; grad.len()], vec![f32::NAN; image.len()]);
+        pool.forward(image, &mut values);
+        pool.backward(grad, image, &values, &mut back);
+        [values, back].map(|all| all.iter().map(|value| value.to_bits()).collect())
     }
 }

@@ -18,14 +18,22 @@ use crate::shape::Shape;
 
 /// The most parts of a kernel.
 pub(super) const MOST: usize = 16;
-/// How many multiply-adds make a part worth its cost: they take some 40 µs.
-pub(super) const PRODUCTS: usize = 1 << 21;
-/// The same for a kernel that goes through elements.
+/// How many multiply-adds a part has at least where there are more than two: they take some 40 µs.
+const PRODUCTS: usize = 1 << 21;
+/// The same for halves: as a small network waits for each of its kernels, half of one that takes
+/// 10 µs is worth its cost.
+const HALF: usize = 1 << 18;
+/// How many elements a part has at least of a kernel that goes through elements.
 pub(super) const ELEMENTS: usize = 1 << 16;
 
 /// Into how many parts work is cut, of which a part has at least so much: a power of two.
 pub(super) fn count(work: usize, least: usize) -> usize {
     1 << (work / least).clamp(1, MOST).ilog2()
+}
+
+/// Into how many parts products with so many multiply-adds are cut.
+pub(super) fn of_products(work: usize) -> usize {
+    count(work, PRODUCTS).max(count(work, HALF).min(2))
 }
 
 /// Into how many parts arrays of a shape are cut, and along which axis: the first with a place for
@@ -88,5 +96,16 @@ impl<'a> Workers<'a> {
             return each(inputs, outs);
         }
         self.run(Cut::new(inputs, outs, axis).pieces(parts), |piece| piece.with(&each)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_halved_early_and_cut_further_late() {
+        let of = [(1 << 19) - 1, 1 << 19, (1 << 23) - 1, 1 << 23, 1 << 25, 1 << 40].map(of_products);
+        assert_eq!(of, [1, 2, 2, 4, MOST, MOST]);
     }
 }

@@ -12,7 +12,7 @@ use crate::kernel::gemm::{gemm, matrix, matrix_mut, MatMut, Real, Sizes};
 use crate::kernel::tiny::{self, is_tiny, Tiny};
 use crate::ndarray::access::{Blob, BlobMut};
 use crate::operator::ordered::{write, Ordered};
-use crate::operator::parts::{self, MOST, PRODUCTS};
+use crate::operator::parts::{self, MOST};
 use crate::operator::property::OpContext;
 use crate::request::OpReq;
 use smallvec::SmallVec;
@@ -44,7 +44,7 @@ pub(super) fn products(
         let factors = |number: usize| {
             (matrix(&a[number * m * k..], m, k, turned_a), matrix(&b[number * k * n..], k, n, turned_b))
         };
-        let parts = parts::count(count * m * k * n, PRODUCTS);
+        let parts = parts::of_products(count * m * k * n);
         write(ctx, out, req, |values: &mut [T]| {
             if count < parts {
                 for number in 0..count {

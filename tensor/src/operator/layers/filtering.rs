@@ -16,7 +16,7 @@ use crate::operator::lists::Dims;
 use crate::operator::map::with_float;
 use crate::operator::ordered::{write, Ordered};
 use crate::operator::parameters::Axes;
-use crate::operator::parts::{self, Workers, PRODUCTS};
+use crate::operator::parts::{self, Workers};
 use crate::operator::property::{assign_shape, Given, OpContext};
 use crate::operator::reduction::{reduce_all, Plan};
 use crate::request::OpReq;
@@ -119,7 +119,7 @@ impl Filtering {
     fn cut(&self) -> Cut {
         let of = &self.of;
         let products = of.images * of.groups * (of.filters + GATHERED) * of.depth() * of.places();
-        Cut::new(of, parts::count(products, PRODUCTS))
+        Cut::new(of, parts::of_products(products))
     }
 
     /// Writes the convolution of images, or its gradient by the data where it goes back; in parts.

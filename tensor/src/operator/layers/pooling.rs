@@ -226,8 +226,10 @@ impl Operator for Pooling {
             write::<W>(ctx, &mut out_data[0], req[0], |out| {
                 let each = each(images, pixels);
                 ctx.workers().run(out.chunks_mut((each * places).max(1)).enumerate(), |(part, out)| {
-                    for (image, out) in (part * each..).zip(out.chunks_exact_mut(places)) {
-                        of.forward(&data[image * pixels..][..pixels], out);
+                    let (of, times) = stacked(&of, out.len() / places);
+                    let images = (part * each..).step_by(times);
+                    for (image, out) in images.zip(out.chunks_exact_mut(times * places)) {
+                        of.forward(&data[image * pixels..][..times * pixels], out);
                     }
                     Ok(())
                 })
@@ -260,16 +262,23 @@ impl Operator for Pooling {
             write::<W>(ctx, &mut in_grad[0], req[0], |out| {
                 let each = each(images, pixels);
                 ctx.workers().run(out.chunks_mut((each * pixels).max(1)).enumerate(), |(part, out)| {
-                    for (image, out) in (part * each..).zip(out.chunks_exact_mut(pixels.max(1))) {
-                        let at = image * places;
-                        let data = if has_data { &data[image * pixels..][..pixels] } else { data };
-                        of.backward(&grad[at..at + places], data, &value[at..at + places], out);
+                    let (of, times) = stacked(&of, out.len() / pixels.max(1));
+                    let images = (part * each..).step_by(times);
+                    for (image, out) in images.zip(out.chunks_exact_mut((times * pixels).max(1))) {
+                        let windows = image * places..(image + times) * places;
+                        let data = if has_data { &data[image * pixels..][..times * pixels] } else { data };
+                        of.backward(&grad[windows.clone()], data, &value[windows], out);
                     }
                     Ok(())
                 })
             })
         })
     }
+}
+
+/// Pools so many images as one, if their windows lie as they would there, and says of how many.
+fn stacked(of: &Pool, images: usize) -> (Pool, usize) {
+    of.stacked(images).map_or((*of, 1), |all| (all, images.max(1)))
 }
 
 /// How many images a part has.
