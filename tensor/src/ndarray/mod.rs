@@ -4,11 +4,11 @@
 //! show it, `array.rs` the array itself, and `ending.rs` its end. `create.rs` and `transfer.rs`
 //! have its methods that need no operator, `frame.rs` what goes with an operation of it,
 //! `access.rs` what the operation sees, `place.rs` where that lies, `pieces.rs` what workers see
-//! that share an operation, and `cursor.rs` how its elements are walked over. `parameter.rs` has numbers that operations read,
-//! `seeding.rs` seeds of random numbers, `profiled.rs` what is recorded of single calls, and
-//! `capturing.rs` what a thread captures. `placing.rs` knows in which contexts arrays can be,
-//! `device_copy.rs` copies between the processor and devices, and `device_blob.rs` is what an
-//! operation of a device sees of an array.
+//! that share an operation, and `cursor.rs` how its elements are walked over. `parameter.rs` has
+//! numbers that operations read, `seeding.rs` seeds of random numbers, `profiled.rs` what is
+//! recorded of single calls, and `capturing.rs` what a thread captures. `placing.rs` knows in which
+//! contexts arrays can be, `device_copy.rs` copies between the processor and devices, and
+//! `device_blob.rs` is what an operation of a device sees of an array.
 
 pub(crate) mod access;
 pub(crate) mod array;
