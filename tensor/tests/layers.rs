@@ -659,3 +659,22 @@ fn every_float_is_computed_and_rounded_once() {
     }
     assert!(all.iter().all(|found| found == &all[0]));
 }
+
+/// Large enough to be cut into parts, by what they are not.
+#[test]
+fn images_without_elements_are_convolved() {
+    let of = |shape: &[usize]| Runtime::global().unwrap().ones(shape, DType::F32).unwrap();
+    let pad = [("kernel", "(3,3)"), ("pad", "(2,2)"), ("num_filter", "64")];
+    let (data, weight, bias) = (of(&[2, 64, 0, 16]), of(&[64, 64, 3, 3]), of(&[64]));
+    weight.attach_grad(OpReq::Write).unwrap();
+    let convolution = Op::new("Convolution", &pad).unwrap();
+    let out = autograd::record(|| convolution.invoke(&[&data, &weight, &bias])).unwrap();
+    assert_eq!(out.shape().dims(), [2, 64, 2, 18]);
+    assert!(out.to_vec::<f32>().unwrap().iter().all(|value| *value == 1.0));
+    autograd::backward(&[&out]).unwrap();
+    assert!(weight.grad().unwrap().to_vec::<f32>().unwrap().iter().all(|value| *value == 0.0));
+    let back = Op::new("Deconvolution", &[("kernel", "(3,3)"), ("num_filter", "16"), ("no_bias", "1")]).unwrap();
+    let out = back.invoke(&[&of(&[2, 0, 32, 32]), &of(&[0, 16, 3, 3])]).unwrap();
+    assert_eq!(out.shape().dims(), [2, 16, 34, 34]);
+    assert!(out.to_vec::<f32>().unwrap().iter().all(|value| *value == 0.0));
+}

@@ -1,8 +1,7 @@
 //! What an operation on arrays costs beside its kernel: calls of an operator whose kernel is empty,
 //! replayed in a captured step, and pushed one by one.
 //!
-//! Used by `main.rs` for `--nodes`. Design: the node cost of TENSOR's targets is that of replaying
-//! empty kernels with real lists of arguments, whatever their number.
+//! Used by `main.rs` for `--nodes`. What is left of a node is what the crate and the engine add.
 
 use crate::entrants;
 use seriatim_tensor::operator::{Op, OpContext, Operator, OperatorProperty};
@@ -113,7 +112,7 @@ fn on(runtime: &Runtime, inputs: usize) -> Result<[f64; 3], Error> {
 /// Measures and prints a table.
 pub fn print() -> Result<(), Box<dyn std::error::Error>> {
     println!("\n### An operation whose kernel is empty\n");
-    println!("| ns | inputs | replayed | pushed | pushed, with a new array |");
+    println!("| an operation, ns | inputs | replayed | pushed | pushed, with a new array |");
     println!("|---|---:|---:|---:|---:|");
     for (name, is_one_thread) in [("one thread", true), ("default", false)] {
         let runtime = entrants::runtime(is_one_thread)?;

@@ -27,7 +27,7 @@ impl Window {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// By how many rows and columns an element is moved against the first one's place.
+    /// By how many rows and columns the element of a tap lies behind the place of its window.
     fn moved_by(&self, tap: usize) -> [isize; 2] {
         let at = [tap / self.kernel[1] * self.dilate[0], tap % self.kernel[1] * self.dilate[1]];
         [0, 1].map(|axis| at[axis] as isize - self.pad[axis] as isize)

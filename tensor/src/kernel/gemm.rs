@@ -1,6 +1,6 @@
 //! Products of matrices, by the crate faer, on one thread each.
 //!
-//! Used by `convolve.rs`, `rows.rs`, and `operator/products.rs`, which cuts long products. faer
+//! Used by `convolve.rs` and `operator/products.rs`, which cuts long products into parts. faer
 //! chooses its instructions by the processor, and its loops by the sizes and strides, so a product
 //! has the same bits each time on one machine. The README says why it is faer.
 

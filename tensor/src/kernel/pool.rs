@@ -1,7 +1,7 @@
 //! The greatest elements, means, sums and norms of windows of an image, and their gradients.
 //!
-//! Used by `operator/layers/pooling.rs`, for one image at a time. Images have three dimensions;
-//! those with fewer have one plane, or one row.
+//! Used by `operator/layers/pooling.rs`, for an image, or for several that lie below each
+//! other. Images have three dimensions; those with fewer have one plane, or one row.
 
 #![forbid(unsafe_code)]
 

@@ -231,6 +231,12 @@ impl<'a> Blob<'a> {
 }
 
 impl<'a> BlobMut<'a> {
+    /// Whether it shows this argument, written as that is to be.
+    #[inline]
+    pub(crate) fn is_of(&self, frame: &Frame, argument: Argument) -> bool {
+        self.0.is_of(frame, argument) && self.0.base.is_null() == argument.req.is_null()
+    }
+
     /// Follows the memory of an argument: see [`Place::follow`].
     ///
     /// # Safety
@@ -277,8 +283,9 @@ impl<'a> BlobMut<'a> {
     }
 
     /// The same, while this one is not used.
+    #[inline]
     pub(crate) fn again(&mut self) -> BlobMut<'_> {
-        self.with_layout(self.layout())
+        BlobMut(self.0)
     }
 
     /// Writes the elements in order, converted from `W`, as the request says.

@@ -64,6 +64,12 @@ impl<'a> Place<'a> {
         self.base.wrapping_add(self.layout.offset * self.dtype.size())
     }
 
+    /// Whether it is the place of this argument. Only those of one array have the same layout.
+    #[inline]
+    pub fn is_of(&self, frame: &Frame, argument: Argument) -> bool {
+        std::ptr::eq(self.layout, frame.layout(argument))
+    }
+
     /// Follows the memory of the argument that it shows. Returns whether that is a block of the
     /// storage.
     ///

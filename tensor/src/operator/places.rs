@@ -2,8 +2,8 @@
 //! keeps them from run to run.
 //!
 //! Used by `kernel_call.rs`: operations that are pushed make their places and fill them. In a graph
-//! that is run again and again the places are made once. Making them takes longer than a short
-//! kernel.
+//! the places stay, and in each run follow the memory of their arrays: filling them takes longer
+//! than a short kernel. Where an array has no block of the storage, all are filled in each run.
 
 use crate::error::Error;
 use crate::ndarray::access::{Blob, BlobMut};
@@ -75,13 +75,14 @@ impl<'a> Places<'a> {
     }
 
     /// Has the arrays of the last run stand where their memory is now. Returns whether all have
-    /// memory of the storage still. The caller is in the operation of the call.
+    /// memory of the storage still, and are at their places: a kernel may have exchanged those that
+    /// it was lent to change. The caller is in the operation of the call.
     #[inline]
     fn refill(&mut self, call: &'a KernelCall) -> bool {
         let frame = &call.frame;
         let mut all = true;
-        // SAFETY: the call has declared the variables of its arrays, as in `fill`, and these have
-        // been put there by it.
+        // SAFETY: the call has declared the variables of its arrays, as in `fill`, which has put them
+        // there. Those that are not at their places are not looked at: all are filled anew then.
         unsafe {
             for (place, input) in self.inputs.iter_mut().zip(&call.inputs) {
                 all &= input.is_some_and(|input| place.follow(frame, input));
@@ -90,10 +91,11 @@ impl<'a> Places<'a> {
                 all &= place.as_mut().zip(*input).is_none_or(|(place, input)| place.follow(frame, input));
             }
             for (place, state) in self.states.iter_mut().zip(&call.auxiliary) {
-                all &= place.follow(frame, *state);
+                all &= place.is_of(frame, *state) && place.follow(frame, *state);
             }
             for (place, output) in self.outputs.iter_mut().zip(&call.outputs) {
-                all &= output.req.is_null() || place.follow(frame, *output);
+                let is_there = output.req.is_null() || place.follow(frame, *output);
+                all &= is_there && place.is_of(frame, *output);
             }
         }
         all
@@ -110,24 +112,31 @@ impl<'a> Places<'a> {
 
 /// A call of a graph, with its places.
 pub(super) struct ReplayedCall {
-    call: Box<KernelCall>,
+    /// First, as they refer to the call.
     places: Places<'static>,
+    call: Box<KernelCall>,
     /// Whether a run has put arrays into the places.
     is_filled: bool,
 }
 
-// SAFETY: a `KernelCall` is `Send`, and between two runs nobody looks at the places.
+// SAFETY: a `KernelCall` is `Send`, as said below. A graph has one run at a time, and each one has
+// all places follow their arrays, or fills them, before it looks at them.
 unsafe impl Send for ReplayedCall {}
+const _: fn(KernelCall) = is_send::<KernelCall>;
+
+fn is_send<T: Send>(_: T) {}
 
 impl ReplayedCall {
     pub fn new(call: KernelCall) -> ReplayedCall {
-        ReplayedCall { call: Box::new(call), places: Places::new(), is_filled: false }
+        ReplayedCall { places: Places::new(), call: Box::new(call), is_filled: false }
     }
 
     /// Runs in a replay. Errors say what was called.
     pub fn run(&mut self, run_ctx: &RunContext<'_>) -> Result<(), Error> {
-        // SAFETY: the call stays where it is and unchanged for as long as this value, and so do the
-        // records of its arrays. Where their memory is the places learn anew in each run.
+        // SAFETY: the call stays where it is and unchanged for as long as this value. Places refer
+        // to it, and to the records of its arrays. Another array gets a record only after the end
+        // of the one that a call names: its variable is deleted then, as captured calls have made
+        // it known, and the engine refuses a run. So whoever comes here finds the record unchanged.
         let call = unsafe { &*std::ptr::from_ref(&*self.call) };
         self.run_kernel(call, run_ctx).map_err(|error| error.within(call.described()))
     }

@@ -2,7 +2,8 @@
 
 use crate::common::{runtime, runtimes};
 use seriatim::{Context, Kind};
-use seriatim_tensor::{autograd, DType, Distribution, Error, ErrorKind, NDArray, OpReq, Step};
+use seriatim_tensor::operator::{Op, OpContext, Operator, OperatorProperty};
+use seriatim_tensor::{autograd, Blob, BlobMut, DType, Distribution, Error, ErrorKind, NDArray, OpReq, Shape, Step};
 
 /// A call that a step cannot have, on its input.
 type Refused<'a> = &'a mut dyn FnMut(&NDArray) -> Result<(), Error>;
@@ -251,6 +252,78 @@ fn what_has_other_memory_in_each_run_is_found_there() {
         for run in 0..5 {
             let sums = step.run(&[]).unwrap().iter().map(NDArray::as_scalar::<f32>).collect::<Result<Vec<_>, _>>();
             assert_eq!(sums.unwrap(), [64.0, 96.0], "{name}, run {run}");
+        }
+    }
+}
+
+/// Counts up in two results of different sizes and a state, then exchanges what it was lent.
+#[derive(Clone)]
+struct Exchanges;
+
+impl OperatorProperty for Exchanges {
+    fn list_outputs(&self) -> Vec<&'static str> {
+        vec!["short", "long"]
+    }
+
+    fn list_auxiliary_states(&self) -> Vec<&'static str> {
+        vec!["one", "other"]
+    }
+
+    fn infer_shape(
+        &self,
+        in_shape: &mut [Option<Shape>],
+        out_shape: &mut [Option<Shape>],
+        aux_shape: &mut [Option<Shape>],
+    ) -> Result<bool, Error> {
+        (out_shape[0], out_shape[1]) = (Some(Shape::new(&[1])?), in_shape[0]);
+        (aux_shape[0], aux_shape[1]) = (Some(Shape::new(&[2])?), in_shape[0]);
+        Ok(true)
+    }
+
+    fn create_operator(&self, _: Context) -> Result<Box<dyn Operator>, Error> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Operator for Exchanges {
+    fn forward(
+        &self,
+        _: &mut OpContext<'_, '_>,
+        _: &[Blob<'_>],
+        _: &[OpReq],
+        out_data: &mut [BlobMut<'_>],
+        aux_states: &mut [BlobMut<'_>],
+    ) -> Result<(), Error> {
+        let sizes = [out_data[0].size(), out_data[1].size(), aux_states[0].size(), aux_states[1].size()];
+        if sizes != [1, 64, 2, 64] {
+            return Err(Error::new(ErrorKind::ShapeMismatch, format!("{sizes:?}")));
+        }
+        for state in aux_states.iter_mut() {
+            state.as_mut_slice::<f32>().expect("a state in a row").iter_mut().for_each(|value| *value += 1.0);
+        }
+        out_data[0].as_mut_slice::<f32>().expect("a result in a row").fill(1.0);
+        out_data[1].as_mut_slice::<f32>().expect("a result in a row").fill(2.0);
+        out_data.swap(0, 1);
+        aux_states.reverse();
+        Ok(())
+    }
+}
+
+#[test]
+fn what_an_operator_does_with_its_lists_is_gone_in_the_next_run() {
+    let op = Op::of_property("exchanges", Box::new(Exchanges)).unwrap();
+    for (name, runtime) in runtimes() {
+        let [x, one, other] = [64, 2, 64].map(|size| runtime.zeros([size], DType::F32).unwrap());
+        let mut step = Step::capture(&[&x], |inputs| {
+            Ok(op.invoke_all(&[&inputs[0], &one, &other])?.into_iter().collect::<Vec<NDArray>>())
+        })
+        .unwrap();
+        for run in 1..=4 {
+            let results = step.run(&[&x]).unwrap();
+            assert_eq!(results[0].to_vec::<f32>().unwrap(), [1.0], "{name}, run {run}");
+            assert_eq!(results[1].to_vec::<f32>().unwrap(), [2.0; 64], "{name}, run {run}");
+            assert_eq!(one.to_vec::<f32>().unwrap(), [run as f32; 2], "{name}");
+            assert_eq!(other.to_vec::<f32>().unwrap(), [run as f32; 64], "{name}");
         }
     }
 }

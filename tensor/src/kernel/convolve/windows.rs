@@ -114,9 +114,12 @@ impl Geometry {
         }
     }
 
-    /// Calls `image` as [`moves`](Geometry::moves) does, and says which of its places have one of
-    /// all `elements` behind the move, and where that of the first is; and which of these are on
-    /// the image, by a mask.
+    /// Calls `image` with each tap and image of those: where it is among the columns, which of its
+    /// places have an element of all `elements`, where the first of these is, and the mask of
+    /// these places.
+    ///
+    /// Most have all places: a move off the image ends on the image before or behind, and the mask
+    /// lets nothing of that through. Only the first and the last image of all have fewer.
     #[inline(always)]
     fn masked<T: Real>(
         &self,
@@ -141,7 +144,7 @@ impl Geometry {
     }
 
     /// The places that have an element of the image behind a move, and where that of the first is.
-    /// Some have one of another row: those that [`clear`](Geometry::clear) sets to zero.
+    /// Some have one of another row: a mask hides those, or [`clear`](Geometry::clear) does.
     fn moved(&self, [down, right]: [isize; 2]) -> (Range<usize>, usize) {
         let (by, pixels) = (down * self.size[1] as isize + right, self.pixels());
         let end = pixels.saturating_sub(by.max(0).unsigned_abs());

@@ -118,8 +118,10 @@ impl Filtering {
 
     fn cut(&self) -> Cut {
         let of = &self.of;
+        // Parts are pieces of both sides: there are none of a side without elements.
+        let has_both = of.filters > 0 && of.pixels() > 0;
         let products = of.images * of.groups * (of.filters + GATHERED) * of.depth() * of.places();
-        Cut::new(of, parts::of_products(products))
+        Cut::new(of, parts::of_products(if has_both { products } else { 0 }))
     }
 
     /// Writes the convolution of images, or its gradient by the data where it goes back; in parts.
