@@ -81,8 +81,8 @@ impl<'a> Places<'a> {
     fn refill(&mut self, call: &'a KernelCall) -> bool {
         let frame = &call.frame;
         let mut all = true;
-        // SAFETY: the call has declared the variables of its arrays, as in `fill`, which has put them
-        // there. Those that are not at their places are not looked at: all are filled anew then.
+        // SAFETY: the call has declared the variables of its arrays, as in `fill`, which has put
+        // them there. Where one is not at its place, nobody looks at any: all are filled anew then.
         unsafe {
             for (place, input) in self.inputs.iter_mut().zip(&call.inputs) {
                 all &= input.is_some_and(|input| place.follow(frame, input));
